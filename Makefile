@@ -1,0 +1,102 @@
+# One command does it all: `make demo` shows nettune, `make test` proves it. Both start from a bare checkout.
+#   PYTHON=python3.12         another interpreter (3.11 or newer)
+#   PIP_ARGS="..."            extra words for pip, for example an index that has CPU-only wheels of torch
+#   ARGS="--fault slow-link"  words for `nettune demo`
+#   PYTEST_ARGS="-k lab"      words for pytest
+
+PYTHON ?= python3
+EXTRAS ?= train
+ARGS ?=
+PIP_ARGS ?=
+PYTEST_ARGS ?=
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+WHEEL_VENV := .venv-wheel
+PACKAGES := nettune collectives topology sweeps reports
+SOURCES := $(shell find $(PACKAGES) -type f -not -name '*.pyc' 2>/dev/null)
+PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+INSTALL := $(PIP) install --constraint constraints.txt $(PIP_ARGS)
+TIMED := TIMEFORMAT='    %1R s'; time
+
+.PHONY: help
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: demo
+demo: $(VENV)/.installed  ## the whole job on an emulated fabric, about 3 minutes (ARGS="--fault slow-link")
+	@$(VENV)/bin/nettune demo $(ARGS)
+
+.PHONY: test
+test: lint $(WHEEL_VENV)/.installed  ## everything CI runs: lint, types, and the tests against the built wheel
+	@echo "==> tests against the wheel, from $(WHEEL_VENV)/run" >&2
+	@cd $(WHEEL_VENV)/run && PATH="$(CURDIR)/$(WHEEL_VENV)/bin:$$PATH" NETTUNE_TEST_WHEEL=1 \
+	  ../bin/python -m pytest -c "$(CURDIR)/pyproject.toml" --rootdir "$(CURDIR)" "$(CURDIR)/tests" $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.installed-dev  ## ruff and mypy
+	@echo "==> ruff" >&2
+	@$(TIMED) { $(VENV)/bin/ruff check --quiet . && $(VENV)/bin/ruff format --quiet --check .; }
+	@echo "==> mypy --strict" >&2
+	@$(TIMED) $(VENV)/bin/mypy
+
+.PHONY: fix
+fix: $(VENV)/.installed-dev  ## let ruff format and repair what it can
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+.PHONY: bench
+bench: $(VENV)/.installed-dev  ## benchmarks of nettune's own code (pytest-benchmark)
+	$(VENV)/bin/python -m pytest --benchmark-only tests/bench $(PYTEST_ARGS)
+
+.PHONY: wheel
+wheel: dist/.built  ## sdist and wheel in dist/
+
+.PHONY: clean
+clean:  ## remove everything that make made, runs/ excepted
+	rm -rf $(VENV) $(WHEEL_VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	find $(PACKAGES) tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written last, so that an interrupted installation is done again.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: $(PYTHON) is not Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 2; }
+	@echo "==> creating $(VENV) with $$($(PYTHON) --version)" >&2
+	@$(TIMED) $(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+# Builds use the pinned hatchling of $(VENV): nothing unpinned is fetched for an isolated build.
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "==> installing nettune[$(EXTRAS)]; torch is large, so this can take minutes" >&2
+	@$(TIMED) { $(INSTALL) hatchling && \
+	  $(INSTALL) --no-build-isolation --editable '.[$(EXTRAS)]'; }
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "==> installing the development tools" >&2
+	@$(VENV)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' \
+	  > $(VENV)/dev.txt
+	@$(TIMED) $(INSTALL) --requirement $(VENV)/dev.txt
+	@touch $@
+
+dist/.built: $(VENV)/.installed-dev $(SOURCES) pyproject.toml README.md LICENSE
+	@echo "==> building the wheel" >&2
+	@rm -rf dist
+	@$(TIMED) $(VENV)/bin/python -m build --no-isolation --outdir dist . > $(VENV)/build.log 2>&1 \
+	  || { cat $(VENV)/build.log >&2; exit 1; }
+	@touch $@
+
+# The wheel's environment borrows the dependencies of $(VENV) by a .pth file. The editable nettune there stays
+# out of it, because .pth files inside a folder that is added this way are not read.
+$(WHEEL_VENV)/.installed: dist/.built
+	@echo "==> installing the wheel into $(WHEEL_VENV)" >&2
+	@$(TIMED) { $(VENV)/bin/python -m venv --clear --without-pip $(WHEEL_VENV) && \
+	  $(PIP) --python $(WHEEL_VENV)/bin/python install --no-deps --no-index dist/*.whl && \
+	  site='import sysconfig; print(sysconfig.get_path("purelib"))' && \
+	  $(VENV)/bin/python -c "$$site" > "$$($(WHEEL_VENV)/bin/python -c "$$site")/dependencies.pth" && \
+	  mkdir $(WHEEL_VENV)/run; }
+	@touch $@

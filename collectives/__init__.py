@@ -1,0 +1,1 @@
+"""Collective operations: schedules, the traffic of a job, cost models and backends that run them."""

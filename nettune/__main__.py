@@ -1,0 +1,5 @@
+"""`python -m nettune` is `nettune`."""
+
+from nettune.cli import main
+
+main()

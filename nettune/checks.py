@@ -1,0 +1,92 @@
+"""What a check says: a status, the element, the evidence and what to do about it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nettune.elements import ElementId
+
+FINDING_SCHEMA = "nettune.finding/1"
+
+Source = TypeVar("Source", contravariant=True)
+
+
+class Status(enum.StrEnum):
+    """The outcome of a check. UNKNOWN (no tool, no permission, cut output) is never a pass."""
+
+    PASS = "PASS"  # noqa: S105 (a status word)
+    WARN = "WARN"
+    FAIL = "FAIL"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def severity(self) -> int:
+        """0 for PASS up to 3 for FAIL; sorts findings with the worst first."""
+        return (Status.PASS, Status.WARN, Status.UNKNOWN, Status.FAIL).index(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One statement of a check about one element.
+
+    Attributes:
+        check: the check's name, `link-rate`.
+        status: PASS, WARN, FAIL or UNKNOWN.
+        where: the element.
+        what: one sentence with the figures and their units.
+        evidence: figures behind it; JSON values only.
+        probability: that the element is at fault, 0 to 1; None where a rule decides.
+        required: whether an UNKNOWN here keeps the verdict from being a pass.
+        fix: what to do, one sentence; empty for PASS.
+    """
+
+    check: str
+    status: Status
+    where: ElementId
+    what: str
+    evidence: dict[str, Any] = field(default_factory=dict)
+    probability: float | None = None
+    required: bool = True
+    fix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.probability is not None and not 0.0 <= self.probability <= 1.0:
+            msg = f"probability {self.probability} of {self.check} is outside 0..1"
+            raise ValueError(msg)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, with `schema`."""
+        return {
+            "schema": FINDING_SCHEMA,
+            **asdict(self),
+            "status": str(self.status),
+            "where": str(self.where),
+        }
+
+
+class Check(Protocol[Source]):
+    """A named rule that reads one source (captures, probe results, ...) and returns findings."""
+
+    name: str
+
+    def run(self, source: Source) -> list[Finding]:
+        """Findings in any order; a PASS finding where the rule was applied and held."""
+        ...
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings by severity, then by probability, then by name: the first is the one to act on."""
+    return sorted(findings, key=lambda f: (-f.status.severity, -(f.probability or 0.0), f.check, f.where))
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """0 pass (also with warnings), 1 any FAIL, 2 a required UNKNOWN and no FAIL."""
+    found = list(findings)
+    if any(f.status is Status.FAIL for f in found):
+        return 1
+    return 2 if any(f.status is Status.UNKNOWN and f.required for f in found) else 0

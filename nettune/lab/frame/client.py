@@ -1,0 +1,278 @@
+"""Start a lab's holder, and talk to the helper process that acts inside a running lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from nettune.errors import NettuneError, UnavailableError
+from nettune.lab.frame.holder import Plan
+
+BUILD_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 60.0
+_PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
+
+
+def require_programs() -> None:
+    """Check that the tools of a lab are installed.
+
+    Raises:
+        UnavailableError: naming the program and the package.
+    """
+    for program, package in _PROGRAMS.items():
+        if shutil.which(program, path=tool_path()) is None:
+            raise UnavailableError(f"the program {program!r} is missing; install {package} to use a lab")
+
+
+def tool_path() -> str:
+    """PATH with the system folders, which an ordinary user's often lacks."""
+    path = os.environ.get("PATH", os.defpath)
+    return os.pathsep.join([path, *(p for p in ("/usr/sbin", "/sbin") if p not in path.split(os.pathsep))])
+
+
+def _python(module: str) -> list[str]:
+    # Without site-packages: it starts in 15 ms, and needs nothing but the standard library and this package.
+    root = str(Path(__file__).resolve().parents[3])
+    code = f"import sys; sys.path.insert(0, {root!r}); from nettune.lab.frame.{module} import main; main()"
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": tool_path(), "LC_ALL": "C"}
+
+
+@dataclass(frozen=True)
+class HolderId:
+    """A process that cannot be mistaken for a later one with the same number."""
+
+    pid: int
+    start: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        return start_time(self.pid) == self.start
+
+    def kill(self) -> None:
+        """End the lab; returns when all its processes are gone.
+
+        Raises:
+            UnavailableError: it belongs to somebody else.
+        """
+        if not self.alive:
+            return
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            raise UnavailableError(f"process {self.pid} holds the lab and is not yours to end") from None
+        # The first process of a pid namespace is gone only after all others of it.
+        deadline = time.monotonic() + 10
+        while self.alive and time.monotonic() < deadline:
+            time.sleep(0.002)
+
+
+def start_time(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot; None when it is gone or a zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in {"Z", "X"} else int(fields[19])
+
+
+class Birth:
+    """A holder that is not committed yet: it ends when this object is closed or this process dies."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._process = subprocess.Popen(
+            _python("holder"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            cwd="/",
+            env=_environment(),
+        )
+        self._holder: HolderId | None = None
+        try:
+            self._build(plan)
+        except BaseException:
+            self.abandon()
+            raise
+
+    @property
+    def holder(self) -> HolderId:
+        """The first process of the lab."""
+        assert self._holder is not None
+        return self._holder
+
+    def _build(self, plan: Plan) -> None:
+        self._tell(json.dumps(plan) + "\n")
+        # Its pid is said by the process that forked it, which may come after its own word.
+        for _ in range(2):
+            answer = self._hear()
+            if "pid" in answer:
+                self._holder = HolderId(answer["pid"], start_time(answer["pid"]) or 0)
+
+    def commit(self) -> None:
+        """Let the holder live on without this process."""
+        self._tell("commit\n")
+        self._hear()
+        self._close()
+
+    def abandon(self) -> None:
+        """End the holder, and the lab with it."""
+        if self._holder is not None:
+            self._holder.kill()
+        else:
+            self._process.kill()
+        self._close()
+
+    def _tell(self, text: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(text)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self._refused({"error": "the lab's holder process ended early"})
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = _read_line(self._process.stdout, BUILD_TIMEOUT_S)
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "the lab's holder process ended early"}
+        if "error" in answer:
+            self._refused(answer)
+        return answer
+
+    def _refused(self, answer: dict[str, Any]) -> None:
+        self._process.kill()
+        details = self._process.stderr.read() if self._process.stderr is not None else ""
+        if answer.get("refused") == "namespaces":
+            raise UnavailableError(f"new namespaces are refused: {answer['error']}", details)
+        last = details.strip().splitlines()[-1:] if answer["error"].endswith("ended early") else []
+        raise NettuneError(f"the lab could not be built: {' '.join([answer['error'], *last])}", details)
+
+    def _close(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    pass
+        self._process.wait()
+
+
+def _read_line(stream: IO[str], timeout_s: float) -> str:
+    """One line; empty at the end of the stream. Every answer is written at once, so its first byte is enough."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        if not selector.select(timeout_s):
+            raise NettuneError(f"the lab did not answer within {timeout_s:.0f} s")
+    return stream.readline()
+
+
+def enter_argv(holder: HolderId, *, user: bool, net: str | None = None, uts: str | None = None) -> list[str]:
+    """Start of an nsenter command into the lab, and into a node's network and host name when given."""
+    argv = ["nsenter", "--target", str(holder.pid)]
+    if user:
+        # The caller is root inside already (its id is mapped to 0), and may not change groups there.
+        argv += ["--user", "--preserve-credentials"]
+    inside = f"/proc/{holder.pid}/root"
+    argv += ["--mount", "--pid"]
+    argv.append("--net" if net is None else f"--net={inside}{net}")
+    argv.append("--uts" if uts is None else f"--uts={inside}{uts}")
+    return [*argv, "--"]
+
+
+class Helper:
+    """A process inside the lab that answers one JSON request after the other; started on first use."""
+
+    def __init__(self, holder: HolderId, *, user: bool) -> None:
+        self._holder = holder
+        self._user = user
+        self._process: subprocess.Popen[str] | None = None
+        self._finalizer: weakref.finalize[[subprocess.Popen[str]], Helper] | None = None
+
+    def ask(self, op: str, **request: Any) -> Any:
+        """The answer to a request.
+
+        Raises:
+            NettuneError: what the helper or a tool complained about.
+            UnavailableError: the kernel or the machine lacks something.
+        """
+        process = self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps({"op": op, **request}) + "\n")
+            process.stdin.flush()
+            line = _read_line(process.stdout, ANSWER_TIMEOUT_S)
+        except BrokenPipeError:
+            line = ""
+        except BaseException:
+            # An answer that nobody waited for must not be taken for the next one.
+            self.close()
+            raise
+        if not line:
+            self.close()
+            raise NettuneError("the lab is gone; run `nettune lab status` and bring it up again")
+        answer = json.loads(line)
+        if "error" in answer:
+            kind = UnavailableError if answer.get("unavailable") else NettuneError
+            raise kind(answer["error"], answer.get("details", ""))
+        return answer["result"]
+
+    def close(self) -> None:
+        """End the helper process."""
+        if self._finalizer is not None:
+            self._finalizer()
+        self._process = None
+        self._finalizer = None
+
+    def _start(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [*enter_argv(self._holder, user=self._user), *_python("helper")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                cwd="/",
+                env=_environment(),
+            )
+            self._finalizer = weakref.finalize(self, _end, self._process)
+        return self._process
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            try:
+                stream.close()
+            except BrokenPipeError:
+                pass
+    try:
+        process.wait(timeout=2)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run_inside(argv: Sequence[str], timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command of the launcher and collect its output."""
+    return subprocess.run(list(argv), capture_output=True, text=True, timeout=timeout_s, check=False)

@@ -1,0 +1,345 @@
+"""The training job of one rank: set up, run steps, measure compute alone, tear down.
+
+These functions run inside a rank's process and keep its state between calls, so that a new initialisation (new
+process group, new connections) costs no new process:
+
+    setup -> run -> measure_compute -> teardown -> setup with a new port -> ...
+
+Arguments and results are JSON. CPU and gloo only; times come from the clock of the host.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch._C._distributed_c10d import Store
+from torch.nn.parallel import DistributedDataParallel
+
+from nettune.errors import InputError
+from nettune.trainer import data
+from nettune.trainer.config import TrainConfig
+from nettune.trainer.group import GroupError, collective_errors, join
+from nettune.trainer.model import GPT, build_model
+from nettune.trainer.overlap import BucketTimeline
+
+
+@dataclass
+class _Learner:
+    """What outlives a group: the weights, the optimiser and the number of steps taken."""
+
+    config: TrainConfig
+    model: GPT
+    optimizer: torch.optim.Optimizer
+    step: int = 0
+
+
+@dataclass
+class _Job:
+    """What one initialisation holds."""
+
+    rank: int
+    world_size: int
+    store: Store
+    learner: _Learner
+    ddp: DistributedDataParallel
+    timeline: BucketTimeline
+    batches: data.Batches
+
+
+@dataclass
+class _Process:
+    learner: _Learner | None = None
+    job: _Job | None = None
+
+
+_PROCESS = _Process()
+
+
+@dataclass
+class _Clock:
+    """Splits a step into consecutive parts: every moment of it belongs to exactly one."""
+
+    start: float = field(default_factory=time.perf_counter)
+    parts: dict[str, float] = field(default_factory=dict)
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.parts[name] = now - self.start - sum(self.parts.values())
+
+
+def setup(
+    *,
+    rank: int,
+    world_size: int,
+    master_addr: str,
+    master_port: int,
+    iface: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    timeout_s: float = 60.0,
+    threads: int = 1,
+) -> dict[str, Any]:
+    """Join the group and wrap the model in DDP.
+
+    The model of the last setup is kept, and goes on from its last step, when everything but the bucket size is the
+    same; otherwise it is built anew from the seed. All ranks must hold the same weights, which is checked.
+
+    Args:
+        rank: this process's rank.
+        world_size: ranks of the job.
+        master_addr: address of rank 0, reachable from every rank.
+        master_port: a TCP port that is free there; a fresh one for each setup.
+        iface: network interface of gloo's connections.
+        config: JSON form of a TrainConfig.
+        timeout_s: for joining and for every collective afterwards.
+        threads: torch threads of this rank.
+
+    Returns:
+        rank, init_s, params, gradient_bytes, step (steps the kept model has taken), text_digest.
+
+    Raises:
+        GroupError: ranks are missing, or hold different weights.
+        InputError: a bad config.
+    """
+    settings = TrainConfig.from_json(config or {})
+    if not 0 <= rank < world_size:
+        raise InputError(f"rank {rank} is not in 0..{world_size - 1}")
+    if timeout_s <= 0 or threads < 1:
+        raise InputError("timeout_s must be above 0 and threads at least 1")
+    torch.set_num_threads(threads)
+    batches = data.Batches(
+        rank=rank,
+        world_size=world_size,
+        batch=settings.batch_per_rank,
+        seq_len=settings.model.seq_len,
+        seed=settings.seed,
+    )
+    learner = _learner(settings)
+    started = time.perf_counter()
+    store = join(
+        rank=rank,
+        world_size=world_size,
+        master_addr=master_addr,
+        master_port=master_port,
+        iface=iface,
+        timeout_s=timeout_s,
+    )
+    try:
+        with collective_errors(rank, "setting up DDP"):
+            _check_same_weights(store, rank, learner)
+            timeline = BucketTimeline(world_size)
+            # Weights are equal already, so nothing is broadcast: on a slow link that would cost more than a step.
+            ddp = DistributedDataParallel(
+                learner.model,
+                bucket_cap_mb=settings.bucket_cap_mib,
+                gradient_as_bucket_view=True,
+                init_sync=False,
+            )
+            # A lambda, because DDP refuses a hook whose annotations are strings.
+            ddp.register_comm_hook(None, lambda _state, bucket: timeline.all_reduce(bucket))
+    except BaseException:
+        dist.destroy_process_group()
+        raise
+    _PROCESS.job = _Job(rank, world_size, store, learner, ddp, timeline, batches)
+    return {
+        "rank": rank,
+        "init_s": time.perf_counter() - started,
+        "params": settings.model.params,
+        "gradient_bytes": settings.model.gradient_bytes,
+        "step": learner.step,
+        "text_digest": data.text_digest(),
+    }
+
+
+def run(
+    *, steps: int, warmup: int = 2, on_step: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """Train `warmup + steps` steps and return the times of the last `steps`.
+
+    The parts data_s, forward_s, backward_s, exposed_comm_s and optimizer_s add up to step_s. backward_s is backward
+    without its exposed communication. comm_s is the time with an all-reduce in flight, whether hidden or exposed.
+
+    Args:
+        steps: measured steps.
+        warmup: steps before them; DDP lays out its buckets anew in the second step after a setup.
+        on_step: called in the rank after each measured step, with its record.
+
+    Returns:
+        rank, steps: [{step, step_s, data_s, forward_s, backward_s, exposed_comm_s, optimizer_s, comm_s, loss (nats a
+        byte, of this rank's batch), tokens}], bucket_bytes: [bytes of each bucket in launch order], and ddp_logging:
+        DDP's own last sampled figures {backward_s, backward_comm_s, overlap_s}, None where it has none.
+
+    Raises:
+        GroupError: no setup, or a collective did not finish.
+    """
+    job = _current_job()
+    if steps < 1 or warmup < 0:
+        raise InputError("run needs at least 1 step, and no negative warmup")
+    records = []
+    with collective_errors(job.rank, "an all-reduce of the gradients"), _no_collector():
+        for index in range(warmup + steps):
+            record = _train_step(job)
+            if index >= warmup:
+                records.append(record)
+                if on_step is not None:
+                    on_step(record)
+    return {
+        "rank": job.rank,
+        "steps": records,
+        "bucket_bytes": list(job.timeline.sizes_bytes),
+        "ddp_logging": _ddp_logging(job.ddp),
+    }
+
+
+def measure_compute(*, steps: int, warmup: int = 1) -> dict[str, Any]:
+    """Time the same steps without communication, on a copy of the model, with every rank computing at once.
+
+    Ranks start each step together (a barrier outside the timed part), as the all-reduce makes them do in training.
+    So step_s of `run` minus step_s from here is an independent estimate of what communication costs.
+
+    Args:
+        steps: measured steps.
+        warmup: steps before them.
+
+    Returns:
+        rank, steps: [{step_s, data_s, forward_s, backward_s, optimizer_s}].
+
+    Raises:
+        GroupError: no setup, or a barrier did not finish.
+    """
+    job = _current_job()
+    if steps < 1 or warmup < 0:
+        raise InputError("measure_compute needs at least 1 step, and no negative warmup")
+    model = copy.deepcopy(job.learner.model)
+    optimizer = _optimizer(model, job.learner.config)
+    records = []
+    with collective_errors(job.rank, "the barrier before a step"), _no_collector():
+        for index in range(warmup + steps):
+            dist.barrier()
+            clock, _ = _compute_step(model, optimizer, job.batches, index)
+            records.append({"step_s": sum(clock.parts.values()), **clock.parts})
+    return {"rank": job.rank, "steps": records[warmup:]}
+
+
+def teardown(*, keep_model: bool = True) -> dict[str, Any]:
+    """Close the group and its connections; keep the model for the next setup unless told otherwise.
+
+    Does nothing more than that when no group is up, and also works after a failed collective.
+    """
+    job, _PROCESS.job = _PROCESS.job, None
+    if job is not None:
+        # DDP refers to the group from its reducer; both must go before the store does.
+        del job.ddp
+        for parameter in job.learner.model.parameters():
+            parameter.grad = None  # a view of a bucket of the reducer that is going away
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    if not keep_model:
+        _PROCESS.learner = None
+    gc.collect()
+    return {"rank": job.rank if job is not None else None}
+
+
+def _learner(settings: TrainConfig) -> _Learner:
+    kept = _PROCESS.learner
+    if kept is not None and kept.config.with_changes(bucket_cap_mib=settings.bucket_cap_mib) == settings:
+        return kept
+    model = build_model(settings.model, settings.seed)
+    _PROCESS.learner = _Learner(settings, model, _optimizer(model, settings))
+    return _PROCESS.learner
+
+
+def _optimizer(model: nn.Module, settings: TrainConfig) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(
+        model.parameters(), lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True
+    )
+
+
+def _check_same_weights(store: Store, rank: int, learner: _Learner) -> None:
+    digest = hashlib.sha256(str(learner.step).encode())
+    for weight in learner.model.parameters():
+        digest.update(weight.detach().numpy().tobytes())
+    if rank == 0:
+        store.set("weights", digest.hexdigest())
+    if store.get("weights").decode() != digest.hexdigest():
+        raise GroupError(
+            f"rank {rank} holds other weights than rank 0; give all ranks the same config, and drop kept models with "
+            "teardown(keep_model=False)"
+        )
+
+
+def _current_job() -> _Job:
+    if _PROCESS.job is None:
+        raise GroupError("no training group is up in this rank; call setup first")
+    return _PROCESS.job
+
+
+def _train_step(job: _Job) -> dict[str, Any]:
+    job.timeline.begin_step()
+    step = job.learner.step
+    clock, loss = _compute_step(job.ddp, job.learner.optimizer, job.batches, step)
+    job.learner.step += 1
+    comm_s, exposed_s = job.timeline.times()
+    # The exposed part lies inside backward, whose call returns when the last bucket is back.
+    clock.parts["backward_s"] -= exposed_s
+    parts = {**clock.parts, "exposed_comm_s": exposed_s}
+    tokens = job.learner.config.tokens_per_rank
+    return {
+        "step": step,
+        "step_s": sum(parts.values()),
+        **parts,
+        "comm_s": comm_s,
+        "loss": float(loss),
+        "tokens": tokens,
+    }
+
+
+def _compute_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batches: data.Batches, step: int
+) -> tuple[_Clock, Tensor]:
+    clock = _Clock()
+    tokens, targets = batches(step)
+    clock.lap("data_s")
+    loss: Tensor = model(tokens, targets)
+    clock.lap("forward_s")
+    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    clock.lap("backward_s")
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    clock.lap("optimizer_s")
+    return clock, loss.detach()
+
+
+def _ddp_logging(ddp: DistributedDataParallel) -> dict[str, float] | None:
+    """DDP samples its first ten steps and then every hundredth; nanoseconds there, seconds here."""
+    raw = ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]  # noqa: SLF001 - the only way to these figures
+    names = {
+        "backward_s": "avg_backward_compute_time",
+        "backward_comm_s": "avg_backward_comm_time",
+        "overlap_s": "avg_backward_compute_comm_overlap_time",
+    }
+    if not all(raw.get(key) for key in names.values()):
+        return None
+    return {name: float(raw[key]) / 1e9 for name, key in names.items()}
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Keep Python's garbage collector out of the steps: its pauses fall on one rank and make all others wait."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

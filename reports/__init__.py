@@ -1,0 +1,1 @@
+"""Records and results in; HTML, text, JSON and figures out."""

@@ -1,0 +1,1 @@
+"""Search for settings: spaces, samplers, executors, trials and their acceptance."""

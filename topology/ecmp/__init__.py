@@ -1,0 +1,7 @@
+"""Which next hop a switch picks for a flow: `HashSpec` (the parameters) and one module per hash family."""
+
+from __future__ import annotations
+
+from topology.ecmp.spec import FAMILIES, HashSpec, Tuples, choose
+
+__all__ = ["FAMILIES", "HashSpec", "Tuples", "choose"]

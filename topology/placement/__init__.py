@@ -1,0 +1,1 @@
+"""Which rank sits on which host: `Placement` (the map) and the methods that make one."""

@@ -1,0 +1,289 @@
+"""`Routing`: which links a flow may take (`spread`) and, where the hash is known, which it takes (`path`).
+
+Before a job only distributions over port draws exist, so `spread` answers; after connecting, real 5-tuples are known,
+so `path` answers exactly. The two are never mixed: `path` refuses where a hash is unknown.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nettune.errors import InputError, NettuneError
+from topology.ecmp import HashSpec, Tuples, choose
+from topology.fabric import LinkState, NodeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from topology.fabric import Fabric
+
+ROUTING_SCHEMA = "nettune.routing/1"
+_MAX_HOPS = 32
+
+
+class UnknownPathError(NettuneError):
+    """The path of a flow cannot be known: no route, or several next hops and no known hash."""
+
+
+@dataclass(frozen=True)
+class FlowKey:
+    """One flow between two ports of the fabric.
+
+    Attributes:
+        src_port, dst_port: port rows of the two NICs.
+        proto: 6 TCP, 17 UDP.
+        sport, dport: transport ports; sport None before the connection exists.
+        dst_qp: RoCE destination QP, for switches that hash it.
+    """
+
+    src_port: int
+    dst_port: int
+    proto: int = 6
+    sport: int | None = None
+    dport: int = 0
+    dst_qp: int | None = None
+
+
+@dataclass(frozen=True)
+class NextHops:
+    """Ordered next hops of one switch towards one group: directed links and their weights."""
+
+    links: tuple[int, ...]
+    weights: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.links or len(self.links) != len(self.weights) or min(self.weights) < 1:
+            raise InputError("routing: next hops need at least one link, and a weight of 1 or more for each")
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Forwarding state of a fabric.
+
+    Attributes:
+        fabric: the fabric that the rows refer to.
+        group: (P,) destination group of each host port, -1 none; ports of one group are routed alike by every switch
+            that they are not cabled to.
+        table: (switch row, group) -> `NextHops`.
+        hashes: switch row -> `HashSpec`; absent where the hash is not known.
+        source: where it came from: `shortest paths`, `FIB`, `LFT`, `probing`.
+    """
+
+    fabric: Fabric
+    group: np.ndarray[Any, np.dtype[np.int64]]
+    table: Mapping[tuple[int, int], NextHops]
+    hashes: Mapping[int, HashSpec] = field(default_factory=dict)
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.group) != len(self.fabric.ports.name):
+            raise InputError("routing: one group for each port of the fabric is needed")
+        senders = self.fabric.ports.node[self.fabric.directed_ports[:, 0]]
+        for (switch, _), hops in self.table.items():
+            if any(
+                not 0 <= link < self.fabric.directed_count or senders[link] != switch for link in hops.links
+            ):
+                raise InputError(
+                    f"routing: a next hop of {self.fabric.nodes.name[switch]} does not leave through it"
+                )
+
+    @classmethod
+    def shortest_paths(cls, fabric: Fabric, hash_spec: HashSpec | None = None) -> Routing:
+        """Equal-cost shortest paths over cables that are up, next hops in order of port row, weights 1."""
+        from scipy.sparse.csgraph import shortest_path
+
+        leaves = [fabric.leaf_of(port) for port in range(len(fabric.ports.name))]
+        is_nic = fabric.nodes.kind[fabric.ports.node] == NodeKind.HOST
+        group = np.array(
+            [leaf if nic and leaf is not None else -1 for leaf, nic in zip(leaves, is_nic, strict=True)]
+        )
+        targets = sorted({int(leaf) for leaf in group if leaf >= 0})
+        table: dict[tuple[int, int], NextHops] = {}
+        switches = np.flatnonzero(fabric.nodes.kind == NodeKind.SWITCH)
+        # Hosts do not forward: distances are counted between switches only.
+        between = fabric.adjacency[switches][:, switches]
+        hops_to = shortest_path(
+            between, unweighted=True, indices=[int(np.searchsorted(switches, t)) for t in targets]
+        )
+        distance = np.full((len(targets), len(fabric.nodes.name)), np.inf)
+        distance[:, switches] = hops_to
+        sender, receiver = (fabric.ports.node[fabric.directed_ports[:, end]] for end in (0, 1))
+        up = np.repeat(fabric.links.state == LinkState.UP, 2)
+        for row, target in enumerate(targets):
+            closer = up & (distance[row, receiver] + 1 == distance[row, sender])
+            for switch in np.unique(sender[closer]):
+                links = np.flatnonzero(closer & (sender == switch))
+                links = links[np.argsort(fabric.directed_ports[links, 0], kind="stable")]
+                table[int(switch), target] = NextHops(tuple(map(int, links)), (1,) * len(links))
+        hashes = {int(switch): hash_spec for switch in switches} if hash_spec else {}
+        return cls(fabric, group, table, hashes, "shortest paths")
+
+    def path(self, flow: FlowKey) -> tuple[int, ...]:
+        """Directed links of a flow, exactly.
+
+        Raises:
+            UnknownPathError: the source port is not known, a hash is not known, or there is no route.
+        """
+        return self.paths([flow])[0]
+
+    def paths(self, flows: Sequence[FlowKey]) -> list[tuple[int, ...]]:
+        """Directed links of many flows, exactly; vectorised by switch.
+
+        Raises:
+            UnknownPathError: as `path`.
+        """
+        taken: list[list[int]] = [[] for _ in flows]
+        waiting = {index: self._first_hop(flow, taken[index]) for index, flow in enumerate(flows)}
+        for _ in range(_MAX_HOPS):
+            waiting = {index: node for index, node in waiting.items() if node >= 0}
+            if not waiting:
+                return [tuple(links) for links in taken]
+            at: dict[tuple[int, int], list[int]] = {}
+            for index, node in waiting.items():
+                last = self._last_hop(node, flows[index].dst_port)
+                if last is not None:
+                    taken[index].append(last)
+                    waiting[index] = -1
+                else:
+                    at.setdefault((node, int(self.group[flows[index].dst_port])), []).append(index)
+            for (node, group), members in at.items():
+                hops = self._hops(node, group, flows[members[0]])
+                picked = self._pick(node, hops, [flows[index] for index in members])
+                for index, choice in zip(members, picked, strict=True):
+                    link = hops.links[choice]
+                    taken[index].append(link)
+                    waiting[index] = int(self.fabric.ports.node[self.fabric.directed_ports[link, 1]])
+        raise UnknownPathError("routing: a flow circles; the next hops form a loop")
+
+    def spread(self, src_port: int, dst_port: int) -> dict[int, float]:
+        """Directed link -> probability that a flow with a port drawn at random crosses it (ideal hash)."""
+        loads: dict[int, float] = {}
+        for probability, links in self.alternatives(src_port, dst_port):
+            for link in links:
+                loads[link] = loads.get(link, 0.0) + probability
+        return loads
+
+    def alternatives(self, src_port: int, dst_port: int) -> list[tuple[float, tuple[int, ...]]]:
+        """All paths between two NICs with their probabilities under an ideal hash; they sum to 1.
+
+        Raises:
+            UnknownPathError: no route.
+        """
+        key = (src_port, dst_port)
+        if key not in self._alternatives:
+            start: list[int] = []
+            node = self._first_hop(FlowKey(src_port, dst_port), start)
+            self._alternatives[key] = list(self._walk(node, dst_port, tuple(start), 1.0))
+        return self._alternatives[key]
+
+    @cached_property
+    def _alternatives(self) -> dict[tuple[int, int], list[tuple[float, tuple[int, ...]]]]:
+        return {}
+
+    def _walk(
+        self, node: int, dst_port: int, links: tuple[int, ...], probability: float
+    ) -> list[tuple[float, tuple[int, ...]]]:
+        if node < 0:
+            return [(probability, links)]
+        if len(links) > _MAX_HOPS:
+            raise UnknownPathError("routing: the next hops form a loop")
+        last = self._last_hop(node, dst_port)
+        if last is not None:
+            return [(probability, (*links, last))]
+        hops = self._hops(node, int(self.group[dst_port]), FlowKey(-1, dst_port))
+        total = sum(hops.weights)
+        found: list[tuple[float, tuple[int, ...]]] = []
+        for link, weight in zip(hops.links, hops.weights, strict=True):
+            far = int(self.fabric.ports.node[self.fabric.directed_ports[link, 1]])
+            found += self._walk(far, dst_port, (*links, link), probability * weight / total)
+        return found
+
+    def _first_hop(self, flow: FlowKey, links: list[int]) -> int:
+        """Append the link out of the source NIC; returns the node behind it, -1 where source and target are one host."""
+        fabric = self.fabric
+        if fabric.ports.node[flow.src_port] == fabric.ports.node[flow.dst_port]:
+            return -1  # inside one host nothing crosses the network
+        out = int(fabric.out_of_port[flow.src_port])
+        if out < 0 or fabric.links.state[out // 2] != LinkState.UP:
+            raise UnknownPathError(f"{fabric.port_element(flow.src_port)} has no cable that is up")
+        links.append(out)
+        far_port = int(fabric.directed_ports[out, 1])
+        return -1 if far_port == flow.dst_port else int(fabric.ports.node[far_port])
+
+    def _last_hop(self, node: int, dst_port: int) -> int | None:
+        into = int(self.fabric.out_of_port[dst_port])
+        if into < 0 or self.fabric.links.state[into // 2] != LinkState.UP:
+            raise UnknownPathError(f"{self.fabric.port_element(dst_port)} has no cable that is up")
+        towards = into ^ 1
+        return towards if self.fabric.ports.node[self.fabric.directed_ports[towards, 0]] == node else None
+
+    def _hops(self, node: int, group: int, flow: FlowKey) -> NextHops:
+        hops = self.table.get((node, group))
+        if hops is None:
+            target = self.fabric.port_element(flow.dst_port)
+            raise UnknownPathError(f"{self.fabric.nodes.name[node]} has no route to {target}")
+        return hops
+
+    def _pick(self, node: int, hops: NextHops, flows: Sequence[FlowKey]) -> Sequence[int]:
+        if len(hops.links) == 1:
+            return [0] * len(flows)
+        spec = self.hashes.get(node)
+        if spec is None:
+            raise UnknownPathError(
+                f"the hash of {self.fabric.nodes.name[node]} is not known; probe it, or use spread"
+            )
+        if any(flow.sport is None for flow in flows):
+            raise UnknownPathError("a flow's source port is not known before it connects; use spread")
+        addresses = self.fabric.ports.address
+
+        def number(text: str) -> int:
+            return int(ipaddress.IPv4Address(text))
+
+        tuples = Tuples(
+            saddr=np.array([number(addresses[flow.src_port]) for flow in flows], dtype=np.uint32),
+            daddr=np.array([number(addresses[flow.dst_port]) for flow in flows], dtype=np.uint32),
+            sport=np.array([flow.sport for flow in flows], dtype=np.uint32),
+            dport=np.array([flow.dport for flow in flows], dtype=np.uint32),
+            proto=np.array([flow.proto for flow in flows], dtype=np.uint32),
+        )
+        picked: list[int] = choose(spec, tuples, hops.weights).tolist()
+        return picked
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, with `schema`; the fabric is kept beside it, not in it."""
+        return {
+            "schema": ROUTING_SCHEMA,
+            "source": self.source,
+            "group": self.group.tolist(),
+            "table": [
+                [switch, group, list(hops.links), list(hops.weights)]
+                for (switch, group), hops in self.table.items()
+            ],
+            "hashes": [[switch, spec.to_json()] for switch, spec in self.hashes.items()],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], fabric: Fabric) -> Routing:
+        """The inverse of `to_json`.
+
+        Raises:
+            InputError: another schema, or rows that do not fit the fabric.
+        """
+        if data.get("schema") != ROUTING_SCHEMA:
+            raise InputError(
+                f"schema {data.get('schema')!r} is not {ROUTING_SCHEMA}; made by another version?"
+            )
+        try:
+            table = {
+                (int(s), int(g)): NextHops(tuple(map(int, ls)), tuple(map(int, ws)))
+                for s, g, ls, ws in data["table"]
+            }
+            hashes = {int(switch): HashSpec.from_json(spec) for switch, spec in data["hashes"]}
+            return cls(fabric, np.array(data["group"], dtype=np.int64), table, hashes, str(data["source"]))
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise InputError(f"not a routing: {type(error).__name__}: {error}") from error
