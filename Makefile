@@ -1,5 +1,6 @@
 # One command does it all: `make demo` shows nettune, `make test` proves it. Both start from a bare checkout.
 #   PYTHON=python3.12         another interpreter (3.11 or newer)
+#   EXTRAS=train,sweeps       what to install beside the core, `train` (torch) by default
 #   PIP_ARGS="..."            extra words for pip, for example an index that has CPU-only wheels of torch
 #   ARGS="--fault slow-link"  words for `nettune demo`
 #   PYTEST_ARGS="-k lab"      words for pytest
@@ -19,6 +20,7 @@ VENV := .venv
 WHEEL_VENV := .venv-wheel
 PACKAGES := nettune collectives topology sweeps reports
 SOURCES := $(shell find $(PACKAGES) -type f -not -name '*.pyc' 2>/dev/null)
+EXTRA_LIST := $(if $(EXTRAS),[$(EXTRAS)])
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 INSTALL := $(PIP) install --constraint constraints.txt $(PIP_ARGS)
 TIMED := TIMEFORMAT='    %1R s'; time
@@ -35,7 +37,7 @@ demo: $(VENV)/.installed  ## the whole job on an emulated fabric, about 3 minute
 test: lint $(WHEEL_VENV)/.installed  ## everything CI runs: lint, types, and the tests against the built wheel
 	@echo "==> tests against the wheel, from $(WHEEL_VENV)/run" >&2
 	@cd $(WHEEL_VENV)/run && PATH="$(CURDIR)/$(WHEEL_VENV)/bin:$$PATH" NETTUNE_TEST_WHEEL=1 \
-	  ../bin/python -m pytest -c "$(CURDIR)/pyproject.toml" --rootdir "$(CURDIR)" "$(CURDIR)/tests" $(PYTEST_ARGS)
+	  "$(CURDIR)/$(WHEEL_VENV)/bin/python" -m pytest -c "$(CURDIR)/pyproject.toml" --rootdir "$(CURDIR)" "$(CURDIR)/tests" $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev  ## ruff and mypy
@@ -51,7 +53,7 @@ fix: $(VENV)/.installed-dev  ## let ruff format and repair what it can
 
 .PHONY: bench
 bench: $(VENV)/.installed-dev  ## benchmarks of nettune's own code (pytest-benchmark)
-	$(VENV)/bin/python -m pytest --benchmark-only tests/bench $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest --benchmark-only -o python_files='bench_*.py' tests/bench $(PYTEST_ARGS)
 
 .PHONY: wheel
 wheel: dist/.built  ## sdist and wheel in dist/
@@ -71,9 +73,9 @@ $(VENV)/.created:
 
 # Builds use the pinned hatchling of $(VENV): nothing unpinned is fetched for an isolated build.
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
-	@echo "==> installing nettune[$(EXTRAS)]; torch is large, so this can take minutes" >&2
+	@echo "==> installing nettune$(EXTRA_LIST)$(if $(findstring train,$(EXTRAS)),; torch is large: this can take minutes)" >&2
 	@$(TIMED) { $(INSTALL) hatchling && \
-	  $(INSTALL) --no-build-isolation --editable '.[$(EXTRAS)]'; }
+	  $(INSTALL) --no-build-isolation --editable '.$(EXTRA_LIST)'; }
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

@@ -1,1 +1,3 @@
-"""Collective operations: schedules, the traffic of a job, cost models and backends that run them."""
+"""Collectives: schedules, a job's traffic, backends that run them, and how they are measured."""
+
+from __future__ import annotations

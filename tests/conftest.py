@@ -1,8 +1,12 @@
-"""Fixtures and rules for every test: shared material, lab availability, no process left behind."""
+"""Fixtures and rules for every test: shared material, lab availability, nothing left behind."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -11,24 +15,26 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-TOKEN_NAME = "NETTUNE_TEST_SESSION"
+import nettune
 
-# Deterministic and short by default; HYPOTHESIS_PROFILE=thorough searches.
+CHECKOUT = Path(__file__).resolve().parent.parent
+HOME = Path(nettune.__file__).resolve().parent.parent
+TOKEN_NAME = "NETTUNE_TEST_RUN"
+
+# Short and repeatable by default; HYPOTHESIS_PROFILE=thorough searches.
 settings.register_profile(
     "ci",
     derandomize=True,
     max_examples=40,
     deadline=None,
     database=None,
-    print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Mark this run in the environment, which every process that a test starts inherits."""
     os.environ[TOKEN_NAME] = uuid.uuid4().hex
 
@@ -48,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def checkout() -> Path:
-    """Root folder of the checkout that the tests belong to."""
+    """Root folder of the checkout that the tests belong to; nettune itself may be imported from elsewhere."""
     return CHECKOUT
 
 
@@ -63,26 +69,62 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
-    """Fail the run if a process that a test started, such as an agent or a lab's holder, outlives it."""
-    yield
+    """Give this run lab states of its own; fail it if a lab or a process that a test started outlives it."""
     token = f"{TOKEN_NAME}={os.environ[TOKEN_NAME]}".encode()
+    before = set(processes())
+    # not tmp_path: a socket's path in it must stay below 108 characters
+    runtime = Path(tempfile.mkdtemp(prefix="nettune-test-"))
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    yield
     deadline = time.monotonic() + 5
-    while left := processes_with(token):
+    while left := [*marked(token), *holders(runtime), *frames(before)]:
         if time.monotonic() > deadline:
-            pytest.fail("processes left behind by tests: " + "; ".join(f"{pid} {line}" for pid, line in left))
+            pytest.fail("left behind by tests: " + "; ".join(left))
         time.sleep(0.1)
+    patch.undo()
+    shutil.rmtree(runtime)
 
 
-def processes_with(token: bytes) -> list[tuple[int, str]]:
-    """List (pid, command line) of other live processes whose environment has `token`."""
-    found = []
+def processes() -> Iterator[int]:
+    """Yield the ids of all processes but this one."""
     for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit() or int(folder.name) == os.getpid():
-            continue
-        try:
-            if token in (folder / "environ").read_bytes().split(b"\0"):
-                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                found.append((int(folder.name), line))
-        except OSError:  # it ended meanwhile, or is not ours
-            continue
-    return found
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            yield int(folder.name)
+
+
+def command_line(pid: int) -> str:
+    """Return what a process was started with, empty if it has ended."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return b" ".join(words).decode(errors="replace").strip()
+    return ""
+
+
+def marked(token: bytes) -> Iterator[str]:
+    """Describe the processes that inherited the mark of this run."""
+    for pid in processes():
+        with contextlib.suppress(OSError):
+            if token in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                yield f"process {pid} ({command_line(pid)})"
+
+
+def holders(runtime: Path) -> Iterator[str]:
+    """Describe the labs of this run whose holder process is alive."""
+    for file in sorted(runtime.glob("nettune-lab/*.json")):
+        with contextlib.suppress(ValueError, KeyError, OSError):
+            pid = json.loads(file.read_text(encoding="utf-8"))["holder"]["pid"]
+            if command_line(pid):
+                yield f"lab {file.stem} (holder {pid})"
+
+
+def frames(before: set[int]) -> Iterator[str]:
+    """Describe lab processes, which clear their environment, of the wheel under test.
+
+    In a checkout another terminal may have a lab up at the same time; nothing else uses the wheel's environment.
+    """
+    if "NETTUNE_TEST_WHEEL" in os.environ:
+        for pid in set(processes()) - before:
+            line = command_line(pid)
+            if "nettune.lab.frame" in line and str(HOME) in line:
+                yield f"lab process {pid}"

@@ -95,16 +95,26 @@ def _answer(channel: _Channel, request: Mapping[str, Any]) -> None:
             raise TypeError(f"the result of {request['function']} is not JSON: {error}") from error
     except BaseException as error:  # noqa: BLE001 - also SystemExit must be told to the caller, not obeyed
         kind = type(error)
-        channel.send({
-            "id": request["id"],
-            "error": {
-                "type": kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
-                "message": str(error),
-                "traceback": traceback.format_exc(),
-            },
-        })
+        channel.send(
+            {
+                "id": request["id"],
+                "error": {
+                    "type": kind.__qualname__
+                    if kind.__module__ == "builtins"
+                    else f"{kind.__module__}.{kind.__qualname__}",
+                    "message": str(error),
+                    "traceback": _own_traceback(error),
+                },
+            }
+        )
     finally:
         channel.call = None
+
+
+def _own_traceback(error: BaseException) -> str:
+    """The traceback from the work function on, without the frame of this module that called it."""
+    trace = error.__traceback__
+    return "".join(traceback.format_exception(type(error), error, trace.tb_next if trace else None))
 
 
 def serve(link: socket.socket, threads: int) -> None:

@@ -22,13 +22,14 @@ from nettune.launch.failures import (
     import_failure,
     innermost,
     named,
+    own_frames,
 )
 from nettune.launch.forked import ForkedRanks
 from nettune.launch.frames import encode
 from nettune.launch.piped import PipedRanks
 from nettune.launch.transport import Notice, Plan, Transport, left
 
-_GRACE_S = 2.0
+_GRACE_S = {"raised": 2.0, "died": 0.5}
 """After one rank's failure the others get so long to answer; then they are taken to wait for it in vain."""
 
 _DUMP_S = 1.0
@@ -93,7 +94,9 @@ class Agents:
         plan = Plan(self.placement, tuple(preload), own, threads, python, secrets.token_hex(8))
         self.mark = plan.mark
         self._logs = [deque[str](maxlen=LOG_LINES) for _ in self.placement]
-        self._stacks: dict[int, list[str]] = {}
+        # While a rank writes the stacks of its threads, its output goes here.
+        self._stacks: dict[int, deque[str]] = {}
+        self._own_log: list[str] = []
         self._dead: dict[int, str] = {}
         self._calls = 0
         self._closed = False
@@ -133,7 +136,7 @@ class Agents:
     ) -> list[Any]:
         """Run `function` on ranks at the same time and collect what it returns.
 
-        When a rank raises or dies, the others have two seconds to answer; those that do not are stopped, because
+        When a rank raises or dies, the others have a moment to answer; those that do not are stopped, because
         ranks of one collective wait for each other. Stopped ranks take no more calls.
 
         Args:
@@ -165,14 +168,12 @@ class Agents:
                 self._transport.send(rank, request)
                 started.append(rank)
             self._wait(call, time.monotonic() + timeout_s)
-            if call.failed or call.pending:
-                raise self._failure(call, timeout_s)
-        except AgentError:
-            raise
         except BaseException:
             # Ctrl-C, or on_event raised: the ranks are still busy with a call that nobody waits for.
             self._stop(call.pending.intersection(started), "was stopped in the middle of a call")
             raise
+        if call.failed or call.pending:
+            raise self._failure(call, timeout_s)
         return [call.results[rank] for rank in chosen]
 
     def _check(self, ranks: Sequence[int]) -> None:
@@ -180,7 +181,9 @@ class Agents:
             raise NettuneError("these agents are closed: start new ones")
         unknown = [rank for rank in ranks if not 0 <= rank < len(self.placement)]
         if unknown or len(set(ranks)) != len(ranks):
-            raise NettuneError(f"ranks must be different numbers below {len(self.placement)}, not {list(ranks)}")
+            raise NettuneError(
+                f"ranks must be different numbers below {len(self.placement)}, not {list(ranks)}"
+            )
         for notice in self._transport.poll(0.0):
             self._note(notice)
         dead = [rank for rank in ranks if rank in self._dead]
@@ -189,20 +192,26 @@ class Agents:
             raise AgentError(headline(states, dead, self.placement, {}, 0.0), states, dead)
 
     def _wait(self, call: _Call, deadline: float) -> None:
-        while call.pending and left(deadline) > 0:
-            before = bool(call.failed)
+        while call.pending:
+            # Read once more after the end: answers may have come while on_event kept us busy.
+            last = left(deadline) == 0
+            unhurt = not call.failed
             for notice in self._transport.poll(left(deadline)):
                 self._note(notice)
                 self._take(call, notice)
-            if call.failed and not before:
-                deadline = min(deadline, time.monotonic() + _GRACE_S)
+            if last:
+                return
+            if call.failed and unhurt:
+                first = next(iter(call.failed.values()))
+                deadline = min(deadline, time.monotonic() + _GRACE_S[first.state])
 
     def _note(self, notice: Notice) -> None:
         """Keep what concerns the ranks rather than one call: output and deaths."""
-        if notice.kind == "log" and notice.rank is not None:
-            self._logs[notice.rank].append(notice.payload)
-            if notice.rank in self._stacks:
-                self._stacks[notice.rank].append(notice.payload)
+        if notice.kind == "log":
+            if notice.rank is None:
+                self._own_log = [*self._own_log, notice.payload][-LOG_LINES:]
+                return
+            self._stacks.get(notice.rank, self._logs[notice.rank]).append(notice.payload)
         elif notice.kind == "exited" and notice.rank is not None:
             self._dead.setdefault(notice.rank, describe_exit(notice.payload))
         elif notice.kind == "down":
@@ -243,22 +252,27 @@ class Agents:
             if rank in call.failed:
                 states.append(call.failed[rank])
             elif rank in call.pending:
-                stack = "\n".join(self._stacks.get(rank, []))
+                stack = "\n".join(own_frames(self._stacks[rank]))
                 states.append(self._state(rank, kind, why, stack))
             else:
                 states.append(RankState(rank, self.placement[rank], "done"))
-        where = {rank: innermost(self._stacks.get(rank, [])) for rank in stopped}
+        where = {rank: innermost(self._stacks[rank]) for rank in stopped}
         self._stacks.clear()
         text = headline(states, order, self.placement, where, timeout_s)
         return AgentError(text, states, order or stopped)
 
-    def _state(self, rank: int, state: Literal["raised", "died", "hung", "stopped"], message: str,
-               traceback: str = "") -> RankState:
+    def _state(
+        self,
+        rank: int,
+        state: Literal["raised", "died", "hung", "stopped"],
+        message: str,
+        traceback: str = "",
+    ) -> RankState:
         return RankState(rank, self.placement[rank], state, message, traceback, tuple(self._logs[rank]))
 
     def _dump(self, ranks: Sequence[int]) -> None:
         """Ask ranks for the stacks of their threads, as far as they can still give them."""
-        self._stacks = {rank: [] for rank in ranks}
+        self._stacks = {rank: deque[str]() for rank in ranks}
         for rank in ranks:
             self._transport.signal(rank, DUMP_SIGNAL)
         deadline = time.monotonic() + _DUMP_S
@@ -276,30 +290,32 @@ class Agents:
             self._transport.kill(rank)
 
     def _start(self, deadline: float, timeout_s: float) -> None:
-        self._transport.start(deadline)
+        self._transport.start()
         waiting = set(range(len(self.placement)))
         while waiting:
             if left(deadline) == 0:
                 late = sorted(waiting)
                 states = [self._state(rank, "hung", "did not start in time") for rank in late]
-                raise AgentError(
-                    f"{named(late, self.placement)} did not start within {timeout_s:g} s", states, late
-                )
+                text = f"{named(late, self.placement)} did not start within {timeout_s:g} s"
+                raise AgentError(text, states, late)
             for notice in self._transport.poll(left(deadline)):
                 self._note(notice)
+                if notice.kind == "failed" or (notice.kind == "frame" and "failed" in notice.payload):
+                    raise import_failure(notice.payload)
+                if notice.kind == "down":
+                    # Nothing runs yet that could be named, so the launcher's own words are all there is.
+                    raise NettuneError(
+                        f"the agents did not start: {notice.payload}"
+                        + "".join(f": {line}" for line in self._own_log[-1:]),
+                        "\n".join(self._own_log),
+                    )
                 if notice.kind == "frame" and notice.rank is not None:
-                    self._take_greeting(notice.rank, notice.payload)
+                    if "refused" in notice.payload:
+                        self._refuse(notice.rank, notice.payload["refused"])
                     waiting.discard(notice.rank)
             for rank in sorted(waiting & self._dead.keys()):
-                self._refuse(rank, f"{self._dead[rank]} at its start")
-
-    def _take_greeting(self, rank: int, frame: Mapping[str, Any]) -> None:
-        if "failed" in frame:
-            raise import_failure(frame)
-        if "refused" in frame:
-            self._refuse(rank, frame["refused"])
+                self._refuse(rank, f"its process {self._dead[rank]}")
 
     def _refuse(self, rank: int, why: str) -> NoReturn:
-        raise AgentError(
-            f"rank {rank} on {self.placement[rank]} could not start: {why}", [self._state(rank, "died", why)], [rank]
-        )
+        states = [self._state(rank, "died", why)]
+        raise AgentError(f"rank {rank} on {self.placement[rank]} could not start: {why}", states, [rank])

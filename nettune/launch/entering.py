@@ -62,7 +62,10 @@ def enter(entry: Mapping[str, Any]) -> None:
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends; `parent` is the parent's process id."""
-    _call("ask the kernel to end it with its parent", _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
+    _call(
+        "ask the kernel to end it with its parent",
+        _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0),
+    )
     if os.getppid() != parent:
         # The parent ended before the request, so the signal will never come.
         os._exit(1)

@@ -40,7 +40,9 @@ class RankState:
     log: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"rank {self.rank} on {self.host}: {self.state}" + (f": {self.message}" if self.message else "")]
+        parts = [
+            f"rank {self.rank} on {self.host}: {self.state}" + (f": {self.message}" if self.message else "")
+        ]
         if self.traceback:
             parts.append(self.traceback.rstrip())
         if self.log:
@@ -91,7 +93,9 @@ def import_failure(frame: Mapping[str, Any]) -> NettuneError:
         return NettuneError(f"importing {frame['failed']} in the agents failed: {frame['message']}", details)
     package = str(frame["missing"]).partition(".")[0]
     advice = _INSTALL.get(package, f"install the package that has {package}")
-    return UnavailableError(f"the agents need the Python module {frame['missing']}, which is missing: {advice}", details)
+    return UnavailableError(
+        f"the agents need the Python module {frame['missing']}, which is missing: {advice}", details
+    )
 
 
 def innermost(stack: Iterable[str]) -> str:
@@ -109,6 +113,21 @@ def innermost(stack: Iterable[str]) -> str:
                 if take:
                     return found
     return found
+
+
+def own_frames(stack: Iterable[str]) -> list[str]:
+    """A dump of stacks without the frames of the agent that stand below the work function."""
+    kept = []
+    below = False
+    for line in stack:
+        match = _FRAME.match(line)
+        if match is None:
+            below = False
+        elif match["function"] == "_answer" and match["file"].endswith("nettune/launch/agent.py"):
+            below = True
+        if not below:
+            kept.append(line)
+    return kept
 
 
 def ranges(ranks: Iterable[int]) -> str:
@@ -131,8 +150,13 @@ def named(ranks: Sequence[int], placement: Sequence[str]) -> str:
     return f"ranks {ranges(ranks)} ({shown})"
 
 
-def headline(states: Sequence[RankState], order: Sequence[int], placement: Sequence[str], where: Mapping[int, str],
-             timeout_s: float) -> str:
+def headline(
+    states: Sequence[RankState],
+    order: Sequence[int],
+    placement: Sequence[str],
+    where: Mapping[int, str],
+    timeout_s: float,
+) -> str:
     """The one line of an `AgentError`.
 
     Args:
@@ -165,7 +189,9 @@ def headline(states: Sequence[RankState], order: Sequence[int], placement: Seque
     if stopped:
         notes.append(f"stopped: {ranges(stopped)}")
     if done:
-        notes.append(f"others: {'done' if len(done) + len(hung) + len(order) == len(states) else ranges(done) + ' done'}")
+        notes.append(
+            f"others: {'done' if len(done) + len(hung) + len(order) == len(states) else ranges(done) + ' done'}"
+        )
     return text + (f" ({'; '.join(notes)})" if notes else "")
 
 

@@ -8,18 +8,17 @@ import resource
 import socket
 import subprocess
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from nettune.errors import NettuneError, UnavailableError
+from nettune.errors import UnavailableError
 from nettune.launch import strays
 from nettune.launch.base import Launcher
-from nettune.launch.failures import LOG_LINES, describe_exit, import_failure
+from nettune.launch.failures import describe_exit
 from nettune.launch.frames import FrameError, encode
 from nettune.launch.transport import Notice, Plan, Watch, left, own_sys_path
-from nettune.launch.wire import LineReader, Wire
+from nettune.launch.wire import LineReader, Wire, readable
 
 
 class ForkedRanks:
@@ -40,48 +39,33 @@ class ForkedRanks:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._control_wire: Wire | None = None
-        self._own_log: deque[str] = deque(maxlen=LOG_LINES)
-        self._warm: dict[str, Any] | None = None
-        self._failed: dict[str, Any] | None = None
-        self._down = False
+        self._entries: list[dict[str, Any]] = []
+        self._warm: dict[str, Any] = {}
 
     @property
     def warm(self) -> dict[str, Any]:
         """What the warm process said of itself: `import_s`, `python_threads`, `kernel_threads`."""
-        return dict(self._warm or {})
+        return dict(self._warm)
 
-    def start(self, deadline: float) -> None:
-        """Start the warm process, let it import, and fork the ranks.
+    def start(self) -> None:
+        """Start the warm process; `poll` forks the ranks when it has imported what it should.
 
         Raises:
-            UnavailableError: a module, or a program of the launcher, is missing.
-            NettuneError: the process did not come up.
+            UnavailableError: a program of the launcher is missing.
+            NettuneError: the launcher does not know a host.
         """
         _allow_files(2 * len(self._plan.placement) + 64)
+        self._entries = [asdict(self._launcher.entry(host)) for host in self._plan.placement]
         self._start_process()
         assert self._control_wire is not None
         self._control_wire.send({"sys_path": own_sys_path(), "preload": list(self._plan.preload)})
-        while self._warm is None:
-            notices = self.poll(left(deadline))
-            if self._failed is not None:
-                raise import_failure(self._failed)
-            for notice in notices:
-                if notice.kind == "down":
-                    raise NettuneError(f"the agents did not start: {notice.payload}", "\n".join(self._own_log))
-            if left(deadline) == 0:
-                raise NettuneError(
-                    f"the agents did not start in time: importing {', '.join(self._plan.preload) or 'nothing'}",
-                    "\n".join(self._own_log),
-                )
-        for rank, host in enumerate(self._plan.placement):
-            self._spawn(rank, host)
 
     def _start_process(self) -> None:
         ours, theirs = socket.socketpair()
         log_read, log_write = os.pipe()
         try:
             self._process = subprocess.Popen(
-                self._argv, stdin=theirs, stdout=log_write, stderr=log_write, start_new_session=True
+                self._argv, stdin=theirs.fileno(), stdout=log_write, stderr=log_write, start_new_session=True
             )
         except OSError as error:
             ours.close()
@@ -97,13 +81,13 @@ class ForkedRanks:
         self._watch.flushing(self._control_wire)
         self._watch.lines(reader, None)
 
-    def _spawn(self, rank: int, host: str) -> None:
+    def _spawn(self, rank: int) -> None:
         assert self._control is not None
         ours, theirs = socket.socketpair()
         log_read, log_write = os.pipe()
         request = {
             "spawn": rank,
-            "entry": asdict(self._launcher.entry(host)),
+            "entry": self._entries[rank],
             "env": dict(self._plan.env[rank]),
             "threads": self._plan.threads,
         }
@@ -136,16 +120,19 @@ class ForkedRanks:
                     notices += self._last_words(frame["exited"])
                     notices.append(Notice("exited", frame["exited"], frame["status"]))
                 elif "failed" in frame:
-                    self._failed = frame
+                    notices.append(Notice("failed", None, frame))
                 else:
                     self._warm = frame
+                    for rank in range(len(self._entries)):
+                        self._spawn(rank)
         if self._control_wire.closed:
             self._watch.forget(self._control_wire.read_fd)
-            self._down = True
             for rank in self._wires:
                 notices += self._last_words(rank)
             notices += self._drain_log(-1)
-            notices.append(Notice("down", None, f"the process that holds them {describe_exit(self._status())}"))
+            notices.append(
+                Notice("down", None, f"the process that holds them {describe_exit(self._status())}")
+            )
         return notices
 
     def _status(self) -> int | None:
@@ -159,18 +146,15 @@ class ForkedRanks:
         """What an ended rank had still sent: its frames and log lines come before the news of its end."""
         notices: list[Notice] = []
         wire = self._wires[rank]
-        while not wire.closed and (more := self._from_rank(rank)):
-            notices += more
+        while not wire.closed and readable(wire.read_fd):
+            notices += self._from_rank(rank)
         return notices + self._drain_log(rank)
 
     def _drain_log(self, rank: int) -> list[Notice]:
         notices: list[Notice] = []
         reader = self._logs[rank]
-        while not reader.closed:
-            lines = reader.receive()
-            if not lines:
-                break
-            notices += [Notice("log", rank if rank >= 0 else None, line) for line in lines]
+        while not reader.closed and readable(reader.fd):
+            notices += [Notice("log", rank if rank >= 0 else None, line) for line in reader.receive()]
         return notices
 
     def _from_rank(self, rank: int) -> list[Notice]:
@@ -199,9 +183,7 @@ class ForkedRanks:
 
     def poll(self, timeout_s: float) -> list[Notice]:
         """What happened, waiting at most so long for something to happen."""
-        notices = self._watch.poll(timeout_s)
-        self._own_log += [n.payload for n in notices if n.kind == "log" and n.rank is None]
-        return notices
+        return self._watch.poll(timeout_s)
 
     def close(self, grace_s: float) -> None:
         """End the warm process and all ranks, and whatever they left behind if they did not end cleanly."""

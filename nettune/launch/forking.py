@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from nettune.launch import agent, strays
@@ -37,7 +38,7 @@ def become_rank(parent: int, link: socket.socket, log_fd: int | None, request: M
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
-        _redirect(log_fd)
+        redirect(log_fd)
         os.environ.update(request["env"])
         try:
             enter(request["entry"])
@@ -61,7 +62,8 @@ def become_rank(parent: int, link: socket.socket, log_fd: int | None, request: M
         os._exit(status)
 
 
-def _redirect(log_fd: int | None) -> None:
+def redirect(log_fd: int | None) -> None:
+    """Take standard input away and send standard output and error to `log_fd`, which is closed, if given."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -184,15 +186,16 @@ class _Ranks:
             time.sleep(0.002)
 
 
-def _stop(*_: object) -> NoReturn:
+def stop(*_: object) -> NoReturn:
+    """Signal handler: leave through the `finally` that ends the ranks."""
     raise SystemExit(0)
 
 
 def main() -> int:
     """Serve the caller at the other end of standard input, which is a Unix socket."""
     control = socket.socket(fileno=os.dup(0))
-    _redirect(None)
-    signal.signal(signal.SIGTERM, _stop)
+    redirect(None)
+    signal.signal(signal.SIGTERM, stop)
     adopt_orphans()
     start = time.monotonic()
     setup = _first_frame(control)
@@ -209,12 +212,16 @@ def main() -> int:
     ranks = _Ranks(control)
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            control.sendall(encode({
-                "warm": os.getpid(),
-                "import_s": time.monotonic() - start,
-                "python_threads": threading.active_count(),
-                "kernel_threads": _kernel_threads(),
-            }))
+            control.sendall(
+                encode(
+                    {
+                        "warm": os.getpid(),
+                        "import_s": time.monotonic() - start,
+                        "python_threads": threading.active_count(),
+                        "kernel_threads": _kernel_threads(),
+                    }
+                )
+            )
             ranks.run()
     finally:
         ranks.end_all()
@@ -235,6 +242,6 @@ def _first_frame(control: socket.socket) -> dict[str, Any] | None:
 def _kernel_threads() -> int:
     """Threads of this process, those of C libraries included: a fork keeps only the one that forks."""
     try:
-        return len(os.listdir("/proc/self/task"))
+        return len(list(Path("/proc/self/task").iterdir()))
     except OSError:
         return 0

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO
 
 from nettune.errors import UnavailableError
 from nettune.launch import strays
 from nettune.launch.base import Entry, Launcher
 from nettune.launch.frames import FrameError
-from nettune.launch.relaying import GREETING
 from nettune.launch.transport import Notice, Plan, Watch, left, own_sys_path
-from nettune.launch.wire import LineReader, Wire
+from nettune.launch.wire import LineReader, Wire, readable
 
 
 class _Pipes:
@@ -59,7 +58,7 @@ class PipedRanks:
         self._watch = Watch()
         self._pipes: dict[int, _Pipes] = {}
 
-    def start(self, deadline: float) -> None:
+    def start(self) -> None:
         """Start all ranks; each imports for itself.
 
         Raises:
@@ -68,18 +67,20 @@ class PipedRanks:
         command = self._plan.command("piped")
         for rank, host in enumerate(self._plan.placement):
             self._pipes[rank] = pipes = _Pipes(rank, self._launcher.argv(host, command))
-            pipes.wire.skip_to(GREETING)
+            pipes.wire.skip_to_greeting()
             self._watch.add(pipes.wire.read_fd, lambda pipes=pipes: self._from_rank(pipes))  # type: ignore[misc]
             self._watch.flushing(pipes.wire)
             self._watch.lines(pipes.log, rank)
-            pipes.wire.send({
-                "spawn": rank,
-                "entry": asdict(Entry()),
-                "env": dict(self._plan.env[rank]),
-                "threads": self._plan.threads,
-                "preload": list(self._plan.preload),
-                "sys_path": own_sys_path(),
-            })
+            pipes.wire.send(
+                {
+                    "spawn": rank,
+                    "entry": asdict(Entry()),
+                    "env": dict(self._plan.env[rank]),
+                    "threads": self._plan.threads,
+                    "preload": list(self._plan.preload),
+                    "sys_path": own_sys_path(),
+                }
+            )
 
     def _from_rank(self, pipes: _Pipes) -> Iterable[Notice]:
         notices: list[Notice] = []
@@ -102,8 +103,12 @@ class PipedRanks:
                 notices.append(Notice("exited", pipes.rank, self._status(pipes)))
         return notices
 
-    def _drain_log(self, pipes: _Pipes) -> list[Notice]:
-        return [Notice("log", pipes.rank, line) for line in pipes.log.receive()]
+    @staticmethod
+    def _drain_log(pipes: _Pipes) -> list[Notice]:
+        notices: list[Notice] = []
+        while not pipes.log.closed and readable(pipes.log.fd):
+            notices += [Notice("log", pipes.rank, line) for line in pipes.log.receive()]
+        return notices
 
     def _status(self, pipes: _Pipes) -> int | None:
         # The relay itself ends with 0; the rank's own status comes in a frame, so this is the launcher's.

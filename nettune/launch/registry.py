@@ -8,8 +8,8 @@ To add a launcher (ssh, srun, mpirun, kubectl):
    agents rely on it). Other machines cannot be entered by a fork: return None from `root_argv` and an
    empty `Entry` from `entry`. Heavy imports (ClusterShell) go inside the methods that need them.
 2. Add its name to `_TARGETS` below; a package on a higher floor calls `register` when it is imported.
-3. Add `tests/launch/test_<name>_launcher.py` with a subclass of `LauncherContract` (launch_contract.py in that
-   folder) that gives one `launcher` fixture; every launcher passes the same tests.
+3. Add a fixture `<name>_launcher` to `tests/launch/conftest.py` and its name to the list at the head of
+   `tests/launch/test_launcher_contract.py`: every launcher passes the same tests.
 4. Name it in the list of launchers in CONTRIBUTING.md.
 """
 

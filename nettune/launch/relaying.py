@@ -17,12 +17,9 @@ from typing import Any
 
 from nettune.launch import strays
 from nettune.launch.entering import adopt_orphans
-from nettune.launch.forking import become_rank
+from nettune.launch.forking import become_rank, redirect, stop
 from nettune.launch.frames import FrameError
-from nettune.launch.wire import Wire
-
-GREETING = b"\n#nettune agent\n"
-"""Comes before the first frame: whatever a login shell printed before it is no frame."""
+from nettune.launch.wire import GREETING, Wire, readable
 
 
 class _Relay:
@@ -114,7 +111,7 @@ class _Relay:
             if pid == 0:
                 return
             if pid == self._pid:
-                while self._rank is not None and select.select([self._rank.read_fd], [], [], 0)[0]:
+                while self._rank is not None and readable(self._rank.read_fd):
                     self._from_rank()
                 strays.end_group(pid)
                 self._pid = 0
@@ -151,10 +148,8 @@ class _Relay:
 def main() -> int:
     """Serve the caller at the other end of standard input and output."""
     read_fd, write_fd = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
+    redirect(os.dup(2))
+    signal.signal(signal.SIGTERM, stop)
     adopt_orphans()
     os.write(write_fd, GREETING)
     relay = _Relay(Wire(read_fd, write_fd))

@@ -17,10 +17,10 @@ def marked(mark: str) -> list[int]:
     """
     own = str(os.getpid())
     try:
-        if os.readlink("/proc/self") != own:
+        if str(Path("/proc/self").readlink()) != own:
             # Another pid namespace's /proc: its numbers mean other processes here.
             return []
-        pids = [entry for entry in os.listdir("/proc") if entry.isdigit() and entry != own]
+        pids = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and entry.name != own]
     except OSError:
         return []
     wanted = f"{MARK}={mark}".encode()

@@ -62,10 +62,11 @@ class Notice:
     """Something that a rank, or its process, told.
 
     Kinds: `frame` (payload: the frame), `log` (a line it printed), `exited` (exit status, negative for a
-    signal, None where unknown), `down` (why every rank is lost; rank is None).
+    signal, None where unknown). With rank None, of all ranks: `failed` (a frame about a failed import), `log`,
+    `down` (why every rank is lost).
     """
 
-    kind: Literal["frame", "log", "exited", "down"]
+    kind: Literal["frame", "log", "exited", "failed", "down"]
     rank: int | None
     payload: Any
 
@@ -73,8 +74,8 @@ class Notice:
 class Transport(Protocol):
     """The processes of the ranks."""
 
-    def start(self, deadline: float) -> None:
-        """Start all ranks; each then sends a `ready`, `failed` or `refused` frame, or exits."""
+    def start(self) -> None:
+        """Begin to start all ranks; each then sends a `ready`, `failed` or `refused` frame, or exits."""
         ...
 
     def send(self, rank: int, frame: bytes) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import select
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from nettune.launch.frames import Decoder, encode
 
+GREETING = b"\n#nettune agent\n"
+"""What an agent behind standard output writes before its first frame."""
+
 _CHUNK = 1 << 20
+
+
+def readable(fd: int) -> bool:
+    """Something, or the end of the stream, can be read now."""
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _read(fd: int) -> bytes | None:
@@ -35,7 +46,6 @@ class Wire:
         self._decoder = Decoder()
         self._out: deque[memoryview] = deque()
         self._before: bytearray | None = None
-        self._greeting = b""
         os.set_blocking(read_fd, False)
         os.set_blocking(write_fd, False)
 
@@ -68,10 +78,9 @@ class Wire:
             if not self._out[0]:
                 self._out.popleft()
 
-    def skip_to(self, greeting: bytes) -> None:
-        """Pass over what comes before `greeting`, such as the words of a login shell."""
+    def skip_to_greeting(self) -> None:
+        """Pass over what comes before `GREETING`, such as the words of a login shell."""
         self._before = bytearray()
-        self._greeting = greeting
 
     def receive(self) -> list[dict[str, Any]]:
         """The frames that one read completes; sets `closed` at the end of the stream.
@@ -84,10 +93,10 @@ class Wire:
             return []
         if data and self._before is not None:
             self._before += data
-            start = self._before.find(self._greeting)
+            start = self._before.find(GREETING)
             if start < 0:
                 return []
-            rest = bytes(self._before[start + len(self._greeting) :])
+            rest = bytes(self._before[start + len(GREETING) :])
             self._before = None
             return self._decoder.feed(rest)
         if data:
@@ -98,10 +107,12 @@ class Wire:
 
 
 class LineReader:
-    """Lines of text from a file descriptor that never blocks."""
+    """Lines of text from a file descriptor that never blocks; `kept` has all bytes if asked to keep them."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, *, keep: bool = False) -> None:
         self.fd = fd
+        self.kept = bytearray()
+        self._keep = keep
         self.closed = False
         self._rest = b""
         os.set_blocking(fd, False)
@@ -113,6 +124,8 @@ class LineReader:
             return []
         if not data:
             self.closed = True
+        if self._keep:
+            self.kept += data
         *lines, self._rest = (self._rest + data).split(b"\n")
         if self.closed and self._rest:
             lines.append(self._rest)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FP32_BYTES = 4
+_MAX_WHOLE = 2**31
+_MAX_REAL = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ class GPTConfig:
     seq_len: int = 128
 
     def __post_init__(self) -> None:
-        _require_whole_positive(self, {})
+        _require_whole_positive(self)
         if self.dim % self.heads or (self.dim // self.heads) % 2:
             raise InputError(
                 f"model: dim {self.dim} must be an even multiple of heads {self.heads} (RoPE rotates pairs)"
@@ -55,10 +57,10 @@ class GPTConfig:
         """The family behind the one dial `depth`: dim = 32 depth, heads of 32, SwiGLU of 8/3 dim, full multi-head.
 
         Raises:
-            InputError: depth is not a whole number of at least 1.
+            InputError: depth, or a size that follows from it, is out of range.
         """
-        if not _is_whole(depth) or depth < 1:
-            raise InputError(f"model: depth must be a whole number of at least 1, not {depth!r}")
+        if not _is_whole(depth) or not 1 <= depth < _MAX_WHOLE:
+            raise InputError(f"model: depth must be a whole number from 1 to 2^31 - 1, not {depth!r}")
         dim = 32 * depth
         # The next multiple of 64 keeps the matrix kernels on full vector registers.
         ffn_dim = 64 * math.ceil(8 * dim / 3 / 64)
@@ -111,19 +113,19 @@ class TrainConfig:
     """
 
     model: GPTConfig = field(default_factory=lambda: GPTConfig.from_depth(4))
-    batch_per_rank: int = 2
+    batch_per_rank: int = 4
     lr: float = 3e-3
     seed: int = 0
     bucket_cap_mib: float = 1.0
 
     def __post_init__(self) -> None:
-        _require_whole_positive(self, {"seed"})
+        _require_whole_positive(self, "seed")
         if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
             raise InputError(f"train: seed must be a whole number from 0 to 2^63 - 1, not {self.seed!r}")
         for name in ("lr", "bucket_cap_mib"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise InputError(f"train: {name} must be a positive number, not {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MAX_REAL:
+                raise InputError(f"train: {name} must be a number above 0 and below 1e6, not {value!r}")
 
     @property
     def tokens_per_rank(self) -> int:
@@ -182,15 +184,15 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _require_whole_positive(config: GPTConfig | TrainConfig, exempt: set[str] | dict[str, object]) -> None:
+def _require_whole_positive(config: GPTConfig | TrainConfig, *exempt: str) -> None:
     where = "model" if isinstance(config, GPTConfig) else "train"
     for item in fields(config):
         # Annotations are strings here (PEP 563), so the declared type is compared by its name.
         if item.type != "int" or item.name in exempt:
             continue
         value = getattr(config, item.name)
-        if not _is_whole(value) or value < 1:
-            raise InputError(f"{where}: {item.name} must be a whole number of at least 1, not {value!r}")
+        if not _is_whole(value) or not 1 <= value < _MAX_WHOLE:
+            raise InputError(f"{where}: {item.name} must be a whole number from 1 to 2^31 - 1, not {value!r}")
 
 
 DEMO_CONFIG = TrainConfig()

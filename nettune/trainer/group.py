@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,6 +17,8 @@ from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
 from nettune.errors import NettuneError
+
+_POLL_S = 0.01
 
 
 class GroupError(NettuneError):
@@ -48,17 +51,20 @@ def join(
     deadline = time.monotonic() + timeout_s
     # Under torchrun the launcher's agent serves the store at this address, also for rank 0.
     agent_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    serves = rank == 0 and not agent_serves
+    if not serves:
+        _await_server(master_addr, master_port, deadline)
     try:
         tcp = TCPStore(
             master_addr,
             master_port,
             world_size,
-            is_master=rank == 0 and not agent_serves,
+            is_master=serves,
             timeout=timedelta(seconds=timeout_s),
             wait_for_workers=False,
         )
     except RuntimeError as error:
-        what = "could not serve the store" if rank == 0 and not agent_serves else "found no rank 0"
+        what = "could not serve the store" if serves else "found no rank 0"
         raise GroupError(
             f"rank {rank}: {what} at {master_addr}:{master_port} within {timeout_s:g} s ({_first_line(error)})"
         ) from error
@@ -76,6 +82,14 @@ def join(
             f"{iface or 'the interface'} reaches every host ({_first_line(error)})"
         ) from error
     return store
+
+
+def _await_server(host: str, port: int, deadline: float) -> None:
+    """Wait until the store answers, or the deadline; TCPStore's own retries back off by up to a second each."""
+    while (left := deadline - time.monotonic()) > _POLL_S:
+        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=left):
+            return
+        time.sleep(_POLL_S)
 
 
 def _meet(store: Store, rank: int, world_size: int, timeout_s: float, deadline: float) -> None:

@@ -14,7 +14,7 @@ import copy
 import gc
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,7 @@ from torch._C._distributed_c10d import Store
 from torch.nn.parallel import DistributedDataParallel
 
 from nettune.errors import InputError
+from nettune.launch.agent import emit
 from nettune.trainer import data
 from nettune.trainer.config import TrainConfig
 from nettune.trainer.group import GroupError, collective_errors, join
@@ -160,9 +161,7 @@ def setup(
     }
 
 
-def run(
-    *, steps: int, warmup: int = 2, on_step: Callable[[dict[str, Any]], None] | None = None
-) -> dict[str, Any]:
+def run(*, steps: int, warmup: int = 2, stream: bool = False) -> dict[str, Any]:
     """Train `warmup + steps` steps and return the times of the last `steps`.
 
     The parts data_s, forward_s, backward_s, exposed_comm_s and optimizer_s add up to step_s. backward_s is backward
@@ -171,12 +170,13 @@ def run(
     Args:
         steps: measured steps.
         warmup: steps before them; DDP lays out its buckets anew in the second step after a setup.
-        on_step: called in the rank after each measured step, with its record.
+        stream: also emit each measured step as {"event": "step", ...} to the caller of this rank agent.
 
     Returns:
         rank, steps: [{step, step_s, data_s, forward_s, backward_s, exposed_comm_s, optimizer_s, comm_s, loss (nats a
-        byte, of this rank's batch), tokens}], bucket_bytes: [bytes of each bucket in launch order], and ddp_logging:
-        DDP's own last sampled figures {backward_s, backward_comm_s, overlap_s}, None where it has none.
+        byte, of this rank's batch), tokens}], bucket_bytes: [bytes of each bucket in launch order], weights_digest
+        (equal on all ranks), and ddp_logging: DDP's own last sampled figures {backward_s, backward_comm_s, overlap_s},
+        None where it has none.
 
     Raises:
         GroupError: no setup, or a collective did not finish.
@@ -190,12 +190,13 @@ def run(
             record = _train_step(job)
             if index >= warmup:
                 records.append(record)
-                if on_step is not None:
-                    on_step(record)
+                if stream:
+                    emit({"event": "step", **record})
     return {
         "rank": job.rank,
         "steps": records,
         "bucket_bytes": list(job.timeline.sizes_bytes),
+        "weights_digest": _weights_digest(job.learner),
         "ddp_logging": _ddp_logging(job.ddp),
     }
 
@@ -265,16 +266,21 @@ def _optimizer(model: nn.Module, settings: TrainConfig) -> torch.optim.Optimizer
 
 
 def _check_same_weights(store: Store, rank: int, learner: _Learner) -> None:
-    digest = hashlib.sha256(str(learner.step).encode())
-    for weight in learner.model.parameters():
-        digest.update(weight.detach().numpy().tobytes())
+    digest = _weights_digest(learner)
     if rank == 0:
-        store.set("weights", digest.hexdigest())
-    if store.get("weights").decode() != digest.hexdigest():
+        store.set("weights", digest)
+    if store.get("weights").decode() != digest:
         raise GroupError(
             f"rank {rank} holds other weights than rank 0; give all ranks the same config, and drop kept models with "
             "teardown(keep_model=False)"
         )
+
+
+def _weights_digest(learner: _Learner) -> str:
+    digest = hashlib.sha256(str(learner.step).encode())
+    for weight in learner.model.parameters():
+        digest.update(weight.detach().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _current_job() -> _Job:

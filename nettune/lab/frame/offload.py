@@ -22,5 +22,5 @@ def set_offloads(interface: str, *, on: bool) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for command in (_ETHTOOL_STSO, _ETHTOOL_SGSO, _ETHTOOL_SGRO):
             value = ctypes.create_string_buffer(struct.pack("=II", command, int(on)))
-            request = struct.pack("=16sP16x", interface.encode(), ctypes.addressof(value))
+            request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(value))
             fcntl.ioctl(sock, _SIOCETHTOOL, request)

@@ -1,0 +1,59 @@
+"""What the verbs share: their common options, and how a result is printed."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+class Output(enum.StrEnum):
+    """Rendering of a result on stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", help="Rendering of the result on stdout.")]
+LabOption = Annotated[str, typer.Option("--lab", help="Name of a lab that is up (`nettune lab status`).")]
+RunsOption = Annotated[Path, typer.Option("--runs", help="Folder in which the run directory is made.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random choice.")]
+
+
+def finish(
+    verb: str, output: Output, exit_code: int, data: Mapping[str, Any], text: Callable[[], str]
+) -> None:
+    """Print a result in one of its two renderings and leave with its exit code."""
+    if output is Output.JSON:
+        from reports.jsonform import envelope
+
+        typer.echo(json.dumps(envelope(verb, exit_code, data)))
+    else:
+        typer.echo(text())
+    raise typer.Exit(exit_code)
+
+
+class Progress:
+    """One line on stderr: rewritten in place on a terminal, one line a step elsewhere (no control codes in logs)."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+
+    def __call__(self, message: str) -> None:
+        """Show a step."""
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K{message[:78]}")
+        else:
+            sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
+
+    def done(self) -> None:
+        """Clear the line on a terminal."""
+        if self._terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,39 @@
+"""A link that is down; routes avoid it everywhere, as after a routing protocol has converged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nettune.lab.faults.base import Effect
+from nettune.lab.faults.target import UPLINK, element, target_uplink
+from nettune.lab.site import Site
+
+
+class LinkDown:
+    """The switch's port above is shut, so the end below sees no carrier."""
+
+    kind = "link-down"
+    summary = "a link is down and is routed around"
+    params = (UPLINK,)
+
+    def prepare(self, site: Site, params: Mapping[str, str]) -> Effect:
+        """Decide the link."""
+        link = target_uplink(site, params)
+        return Effect(
+            where=(element(link),),
+            what=f"{link.key} is down",
+            touches=(f"state {link.key}",),
+            undo={"node": link.upper.node, "iface": link.upper.iface},
+            down=(link.key,),
+        )
+
+    def start(self, site: Site, effect: Effect) -> None:
+        """Shut the port and converge."""
+        site.run(effect.undo["node"], "ip", [f"link set {effect.undo['iface']} down"])
+        site.converge()
+
+    def stop(self, site: Site, undo: Mapping[str, Any]) -> None:
+        """Open the port; the routes that the kernel dropped with it come back by converging."""
+        site.run(undo["node"], "ip", [f"link set {undo['iface']} up"])
+        site.converge()

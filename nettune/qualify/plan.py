@@ -1,0 +1,157 @@
+"""Rounds of transfers that share no link, and that together cross every link in each direction several times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nettune.qualify.ports import find_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nettune.qualify.flows import ProbeFlow
+    from nettune.qualify.ports import Pair
+    from topology.fabric import Fabric
+    from topology.routing import Routing
+
+Round = tuple["ProbeFlow", ...]
+
+
+@dataclass(frozen=True)
+class ProbePlan:
+    """What to send.
+
+    Attributes:
+        rounds: flows of one round share no directed link; a NIC sends at most one and receives at most one.
+        pairs: all pairs of NICs with a route among those wanted, for later rounds.
+        unroutable: (source port, target port, reason).
+        crossings: (2L,) expected number of flows of the plan over each directed link.
+    """
+
+    rounds: tuple[Round, ...]
+    pairs: tuple[Pair, ...]
+    unroutable: tuple[tuple[int, int, str], ...]
+    crossings: np.ndarray[tuple[int], np.dtype[np.float64]]
+
+    @property
+    def flows(self) -> int:
+        """Number of transfers."""
+        return sum(map(len, self.rounds))
+
+
+def make_plan(
+    fabric: Fabric,
+    routing: Routing,
+    hosts: Sequence[str],
+    *,
+    at_once: int = 4,
+    most_pairs: int = 240,
+    cover: int = 4,
+    seed: int = 0,
+) -> ProbePlan:
+    """Every ordered pair of hosts at least once, rail by rail; on a large fabric as many as `most_pairs` allows.
+
+    Args:
+        fabric: the fabric.
+        routing: its forwarding state.
+        hosts: hosts that can send and receive.
+        at_once: most transfers in a round; what the machines in between (and an emulating one) carry with ease.
+        most_pairs: above this number each NIC sends to a few others, chosen at random, and not to all.
+        cover: transfers that should cross each directed link, where that many pairs can.
+        seed: seeds the choice.
+    """
+    rng = np.random.default_rng(seed)
+    pairs, refused = find_pairs(routing, wanted_pairs(fabric, hosts, most_pairs, rng))
+    crossings = np.zeros(fabric.directed_count)
+    rounds = pack(pairs, crossings, at_once)
+    rounds += pack(_missing(pairs, crossings, cover), crossings, at_once)
+    return ProbePlan(tuple(rounds), tuple(pairs), tuple(refused), crossings)
+
+
+def wanted_pairs(
+    fabric: Fabric, hosts: Sequence[str], most_pairs: int, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Ordered pairs of NICs of different hosts, equal rails; all of them, or each NIC with a few random others."""
+    by_rail: dict[int, list[int]] = {}
+    for host in hosts:
+        for position, nic in enumerate(_cabled_nics(fabric, host)):
+            by_rail.setdefault(position, []).append(nic)
+    wanted: list[tuple[int, int]] = []
+    nics = sum(map(len, by_rail.values()))
+    for members in by_rail.values():
+        count = len(members)
+        offsets = list(range(1, count))
+        peers = max(4, most_pairs // max(nics, 1))
+        if sum(len(m) * (len(m) - 1) for m in by_rail.values()) > most_pairs and peers < len(offsets):
+            offsets = sorted(1 + int(o) for o in rng.choice(count - 1, size=peers, replace=False))
+            members = [members[int(i)] for i in rng.permutation(count)]  # noqa: PLW2901 - neighbours are not peers
+        wanted += [(members[i], members[(i + offset) % count]) for offset in offsets for i in range(count)]
+    return wanted
+
+
+def _cabled_nics(fabric: Fabric, host: str) -> list[int]:
+    return [nic for nic in fabric.nics(host) if fabric.link_of_port[nic] >= 0 and fabric.ports.address[nic]]
+
+
+def pack(
+    pairs: Iterable[Pair], crossings: np.ndarray[tuple[int], np.dtype[np.float64]], at_once: int
+) -> list[Round]:
+    """Rounds that hold one flow of each pair; adds to `crossings` what they cross.
+
+    Greedy: a round takes the pair whose NICs have most left to do, over the free path that was crossed least.
+    """
+    waiting = list(pairs)
+    rounds = []
+    while waiting:
+        todo: dict[int, int] = {}
+        for pair in waiting:
+            for nic in (pair.src_port, pair.dst_port):
+                todo[nic] = todo.get(nic, 0) + 1
+        order = sorted(waiting, key=lambda pair: -(todo[pair.src_port] + todo[pair.dst_port]))
+        used: set[int] = set()
+        taken: list[ProbeFlow] = []
+        left = []
+        for pair in order:
+            free = [flow for flow in pair.flows if used.isdisjoint(flow.links)] if len(taken) < at_once else []
+            if not free:
+                left.append(pair)
+                continue
+            chosen = min(free, key=lambda flow: _crossed(flow, crossings))
+            used |= chosen.links
+            taken.append(chosen)
+            for probability, links in chosen.alternatives:
+                crossings[list(links)] += probability
+        rounds.append(tuple(taken))
+        waiting = left
+    return rounds
+
+
+def _crossed(flow: ProbeFlow, crossings: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """Sum of squares favours a path with evenly used links over one with a busy and an idle link."""
+    return sum(
+        probability * float(np.square(crossings[list(links)]).sum()) for probability, links in flow.alternatives
+    )
+
+
+def _missing(
+    pairs: Sequence[Pair], crossings: np.ndarray[tuple[int], np.dtype[np.float64]], cover: int
+) -> list[Pair]:
+    """Pairs, each cut down to the flow over the wanted path, that bring every link up to `cover` crossings."""
+    by_link: dict[int, list[tuple[Pair, ProbeFlow]]] = {}
+    for pair in pairs:
+        for flow in pair.flows:
+            for link in flow.links:
+                by_link.setdefault(link, []).append((pair, flow))
+    expected = crossings.copy()
+    added = []
+    for link, candidates in by_link.items():
+        for pair, flow in candidates:
+            if expected[link] >= cover:
+                break
+            added.append(type(pair)(pair.src_port, pair.dst_port, (flow,)))
+            for probability, links in flow.alternatives:
+                expected[list(links)] += probability
+    return added

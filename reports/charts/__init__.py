@@ -1,0 +1,1 @@
+"""One module a chart; each takes numbers and gives a `reports.document.Figure`. They import matplotlib."""

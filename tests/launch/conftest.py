@@ -1,0 +1,138 @@
+"""Launchers under test, and a look for processes that should be gone."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from nettune.errors import NettuneError
+from nettune.launch import Entry, LocalLauncher, strays
+
+HERE = Path(__file__).resolve().parent
+
+
+class PipedLauncher(LocalLauncher):
+    """This machine as if it could only be reached by commands, with a login shell that greets."""
+
+    name = "piped"
+
+    def argv(self, host, command):
+        return ["sh", "-c", 'echo "Welcome to $0"; exec "$@"', host, *super().argv(host, command)]
+
+    def root_argv(self, command):
+        return None
+
+
+class QuietPipedLauncher(PipedLauncher):
+    """The same without the greeting, which would be part of a command's output."""
+
+    def argv(self, host, command):
+        return LocalLauncher.argv(self, host, command)
+
+
+class NamespaceLauncher:
+    """Hosts that are network namespaces inside another mount and pid namespace, as a lab's are."""
+
+    name = "namespaces"
+
+    def __init__(self, holder, hosts):
+        self._enter = ["nsenter", f"--target={holder}", "--mount", "--pid"]
+        self._hosts = hosts
+
+    def hosts(self):
+        return list(self._hosts)
+
+    def argv(self, host, command):
+        self.entry(host)
+        inner = ["nsenter", f"--net=/run/netns/{host}", "unshare", "--uts", "sh", "-c"]
+        return [*self._enter, *inner, 'hostname "$0"; exec "$@"', host, *command]
+
+    def root_argv(self, command):
+        return [*self._enter, *command]
+
+    def entry(self, host):
+        if host not in self._hosts:
+            raise NettuneError(f"unknown host {host!r}")
+        return Entry(netns=f"/run/netns/{host}", hostname=host, cgroup_procs="/nowhere/cgroup.procs")
+
+
+@pytest.fixture(autouse=True)
+def _work_importable(monkeypatch):
+    """Ranks import work functions by the caller's path."""
+    monkeypatch.syspath_prepend(str(HERE))
+
+
+@pytest.fixture
+def local_launcher():
+    return LocalLauncher(["a", "b", "c", "d"])
+
+
+@pytest.fixture
+def piped_launcher():
+    return QuietPipedLauncher(["a", "b", "c", "d"])
+
+
+@pytest.fixture
+def greeting_launcher():
+    return PipedLauncher(["a", "b", "c", "d"])
+
+
+@pytest.fixture(scope="session")
+def namespaces():
+    """Process id of a holder with four network namespaces in it; they vanish with the holder."""
+    hosts = ["n1", "n2", "n3", "n4"]
+    # Ready is told by closing standard output; --kill-child takes all that runs in the holder down with it.
+    script = (
+        "mount --make-rprivate / && mount -t tmpfs t /run && "
+        + " && ".join(f"ip netns add {host} && ip -n {host} link add eth0 type veth peer name eth1" for host in hosts)
+        + " && echo ready && exec sleep infinity >/dev/null"
+    )
+    argv = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script]
+    holder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        if holder.stdout.readline() != "ready\n":
+            holder.kill()
+            pytest.skip(f"no namespaces here: {holder.communicate()[1].strip()}")
+        # `unshare --fork` stays outside; its child is the first process of the pid namespace.
+        inside = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()[0]
+        yield inside, hosts
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+@pytest.fixture
+def namespaces_launcher(namespaces):
+    return NamespaceLauncher(*namespaces)
+
+
+@pytest.fixture(scope="session")
+def lab():
+    from nettune.lab import Lab, LabSpec
+
+    lab = Lab.up(LabSpec(name="launch", leaves=2, hosts_per_leaf=2, spines=1))
+    yield lab
+    lab.down()
+
+
+@pytest.fixture
+def lab_launcher(lab):
+    return lab.launcher()
+
+
+@pytest.fixture
+def gone():
+    """Assert that no living process carries a mark any more; a killed one needs a moment to be collected."""
+
+    def check(mark):
+        until = time.monotonic() + 5
+        while left := strays.marked(mark):
+            if time.monotonic() > until:
+                names = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+                pytest.fail(f"left behind: {names}")
+            time.sleep(0.01)
+
+    return check

@@ -1,0 +1,101 @@
+"""Collect captures from live nodes: the collector's source goes over standard input to a Python on each node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+
+from nettune.errors import InputError, NettuneError
+from nettune.launch.base import Command, Outcome
+from topology.capture import HostCapture
+
+Run = Callable[[Sequence[Command], float], Sequence[Outcome]]
+"""Runs commands side by side, each with a time-out in seconds: `functools.partial(nettune.launch.run, launcher)`."""
+
+TIMEOUT_S = 30.0
+# The system's own Python is preferred: a version manager's wrapper takes three times as long to start.
+_PYTHON = 'p=/usr/bin/python3; [ -x "$p" ] || p=python3; exec "$p" -I -S - "$@"'
+
+
+class CollectError(NettuneError):
+    """Some nodes gave no capture.
+
+    Attributes:
+        failed: node -> why.
+        captures: those of the other nodes.
+    """
+
+    def __init__(self, failed: Mapping[str, str], captures: Sequence[HostCapture], details: str) -> None:
+        first = next(iter(failed))
+        others = f" ({len(failed)} nodes failed: {', '.join(failed)[:200]})" if len(failed) > 1 else ""
+        super().__init__(f"{first} gave no capture: {failed[first]}{others}", details)
+        self.failed = dict(failed)
+        self.captures = list(captures)
+
+
+def collect(
+    run: Run, nodes: Sequence[str], *, roles: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
+) -> list[HostCapture]:
+    """Captures of nodes, in their order.
+
+    Args:
+        run: how commands are run; it bounds how many nodes are asked at once.
+        nodes: names that `run` knows.
+        roles: node -> `host` or `switch`; nodes left out are switches where net.ipv4.ip_forward is 1.
+        timeout_s: time for each node.
+
+    Raises:
+        CollectError: nodes that could not be reached, have no Python 3 or answered something else; it keeps the
+            captures of the others.
+    """
+    source = collector_source()
+    roles = roles or {}
+    commands = [
+        Command(node, ["sh", "-c", _PYTHON, "sh", node, roles.get(node, "auto")], stdin=source) for node in nodes
+    ]
+    captures: list[HostCapture] = []
+    failed: dict[str, str] = {}
+    details: list[str] = []
+    for node, outcome in zip(nodes, run(commands, timeout_s), strict=True):
+        try:
+            captures.append(read_outcome(node, outcome, timeout_s))
+        except NettuneError as error:
+            failed[node] = str(error).removeprefix(f"{node}: ")
+            details.append(f"{node}: {outcome.stderr}")
+    if failed:
+        raise CollectError(failed, captures, "\n".join(details))
+    return captures
+
+
+@cache
+def collector_source() -> bytes:
+    """Source of `topology/collector.py`, as it is sent to the nodes."""
+    return files("topology").joinpath("collector.py").read_bytes()
+
+
+def read_outcome(node: str, outcome: Outcome, timeout_s: float) -> HostCapture:
+    """The capture that the collector printed on a node.
+
+    Raises:
+        NettuneError: the node did not answer, or refused.
+        InputError: it printed no capture.
+    """
+    last = outcome.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+    if outcome.timed_out:
+        raise NettuneError(f"{node}: no answer within {timeout_s:g} s")
+    if outcome.rc == 127:
+        raise NettuneError(f"{node}: no python3 there ({last[0][:200]}); install Python 3.6 or newer")
+    if outcome.rc != 0:
+        raise NettuneError(f"{node}: exit status {outcome.rc}: {last[0][:300]}")
+    try:
+        data = json.loads(outcome.stdout)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{node}: printed no capture ({error}); was its output cut?") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{node}: printed no capture but {outcome.stdout[:60]!r}")
+    capture = HostCapture.from_json(data)
+    if capture.host != node:
+        raise InputError(f"{node}: printed the capture of {capture.host!r}")
+    return capture
