@@ -7,7 +7,7 @@ ranks share one address.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nettune.errors import NettuneError
@@ -38,6 +38,18 @@ class Connection:
     dport: int
     sent_bytes: int
     retransmitted_bytes: int
+
+    def reversed(self) -> Connection:
+        """The 5-tuple of the other direction, with the same byte counts."""
+        return replace(
+            self,
+            src=self.dst,
+            dst=self.src,
+            src_address=self.dst_address,
+            sport=self.dport,
+            dst_address=self.src_address,
+            dport=self.sport,
+        )
 
     def flow(self, fabric: Fabric) -> FlowKey:
         """The flow between the two ports that hold the addresses.

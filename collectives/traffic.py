@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,22 @@ from numpy.typing import NDArray
 from collectives.job import JobSpec
 from collectives.schedules import Edges, Op, build
 from nettune.errors import InputError
-from topology.traffic import Phase
+from topology.traffic import Phase, StepTraffic
+
+
+class Work(StepTraffic, Protocol):
+    """A step's communication that ranks can also carry out."""
+
+    @property
+    def work(self) -> list[dict[str, Any]]:
+        """Phases in order, as JSON for `collectives.backends.torch_backend.step_traffic`."""
+        ...
+
+    @property
+    def process_groups(self) -> list[list[int]]:
+        """Process groups that `work` needs beside the one of all ranks; members ascending."""
+        ...
+
 
 # gloo, measured on torch 2.13.0 by the bytes that each connection sent (TCP_INFO) during one all-reduce of float32 on
 # 4 ranks: 4 MiB: 0>3, 3>2, 2>1, 1>0 sent 6292704 bytes each = 1.5003 S = 2(n-1)/n S, every other direction under
@@ -60,6 +75,18 @@ class AllReduceTraffic:
         """The one phase."""
         groups = [list(range(self.ranks))]
         return (_all_reduce_phase("all-reduce", groups, self.size_bytes, self.backend, ()),)
+
+    @property
+    def work(self) -> list[dict[str, Any]]:
+        """As `JobTraffic.work`."""
+        everybody = list(range(self.ranks))
+        op, size_bytes = str(Op.ALL_REDUCE), int(self.size_bytes)
+        return [{"name": "all-reduce", "op": op, "size_bytes": size_bytes, "groups": [everybody]}]
+
+    @property
+    def process_groups(self) -> list[list[int]]:
+        """As `JobTraffic.process_groups`; the group of all ranks needs no creation."""
+        return []
 
 
 @dataclass(frozen=True)
@@ -119,6 +146,17 @@ class JobTraffic:
     def process_groups(self) -> list[list[int]]:
         """Groups that the ranks must create for `work`."""
         return [group for step in self.work for group in step.get("groups", ())]
+
+
+def sent_bytes(traffic: StepTraffic) -> float:
+    """Bytes that the busiest rank sends in a step: over the step's time, a rate to compare with its link's.
+
+    For one all-reduce over all ranks by a ring, that rate is the bus bandwidth of nccl-tests.
+    """
+    total = np.zeros(traffic.ranks)
+    for phase in traffic.phases:
+        np.add.at(total, phase.src, phase.edge_bytes)
+    return float(total.max())
 
 
 def _all_reduce_phase(

@@ -98,9 +98,13 @@ class Table:
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows):
             if len(row) != len(self.columns):
-                raise ValueError(f"table {self.caption!r}: row {number} has {len(row)} cells, not {len(self.columns)}")
+                raise ValueError(
+                    f"table {self.caption!r}: row {number} has {len(row)} cells, not {len(self.columns)}"
+                )
         if self.own is not None and not 0 <= self.own < len(self.rows):
-            raise ValueError(f"table {self.caption!r}: own row {self.own} is outside its {len(self.rows)} rows")
+            raise ValueError(
+                f"table {self.caption!r}: own row {self.own} is outside its {len(self.rows)} rows"
+            )
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,13 @@ def envelope(verb: str, exit_code: int, data: Mapping[str, Any]) -> dict[str, An
     status = _STATUS_OF_EXIT[exit_code]
     if exit_code == 0 and any(_status(finding) == Status.WARN for finding in body.get("findings") or ()):
         status = Status.WARN
-    return {"schema": f"nettune.{verb}/1", "verb": verb, "status": str(status), "exit_code": exit_code, **body}
+    return {
+        "schema": f"nettune.{verb}/1",
+        "verb": verb,
+        "status": str(status),
+        "exit_code": exit_code,
+        **body,
+    }
 
 
 def error_envelope(verb: str, error: BaseException | str, exit_code: int = 2) -> dict[str, Any]:

@@ -325,7 +325,7 @@ class Fabric:
         try:
             tables = {table: _columns_from_json(kind, data[table]) for table, kind in _TABLES.items()}
             return cls(**tables, provenance=tuple(map(str, data["provenance"])))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"not a fabric: {type(error).__name__}: {error}") from error
 
 

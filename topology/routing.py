@@ -115,7 +115,8 @@ class Routing:
         sender, receiver = (fabric.ports.node[fabric.directed_ports[:, end]] for end in (0, 1))
         up = np.repeat(fabric.links.state == LinkState.UP, 2)
         for row, target in enumerate(targets):
-            closer = up & (distance[row, receiver] + 1 == distance[row, sender])
+            reached = np.isfinite(distance[row, sender])
+            closer = up & reached & (distance[row, receiver] + 1 == distance[row, sender])
             for switch in np.unique(sender[closer]):
                 links = np.flatnonzero(closer & (sender == switch))
                 links = links[np.argsort(fabric.directed_ports[links, 0], kind="stable")]

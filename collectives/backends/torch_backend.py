@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import distributed as dist
+from torch._C._distributed_c10d import TCPStore
 
 from collectives.backends import torch_group
 from collectives.backends.torch_group import Joined
@@ -20,7 +22,7 @@ from nettune.errors import InputError, NettuneError
 
 _ITEM_BYTES = 4  # float32
 _PERIOD = 251  # a prime, so that segments of a ring do not line up with the pattern
-_served: dist.TCPStore | None = None
+_served: TCPStore | None = None
 _joined: Joined | None = None
 
 
@@ -30,7 +32,7 @@ def serve_store(world_size: int, iface: str = "eth0", timeout_s: float = 30.0) -
     Raises:
         InputError: the interface has no address.
     """
-    global _served  # noqa: PLW0603 - the agent's process keeps it between calls
+    global _served
     destroy_group()
     _served, address = torch_group.serve(world_size, iface, timeout_s)
     return {"master_addr": address, "master_port": _served.port}
@@ -252,7 +254,7 @@ def _repeat(
     """Times of the whole, then of each operation; a list over the timed repeats each."""
     times: list[list[float]] = [[] for _ in range(1 + len(operations))]
     # Names the ranks that did not come, which a plain barrier does not.
-    dist.monitored_barrier(handle, timeout=_timeout(handle), wait_all_ranks=True)
+    dist.monitored_barrier(handle, timeout=timedelta(seconds=joined.timeout_s), wait_all_ranks=True)
     for number in range(warmup + repeats):
         for operation in operations:
             operation.prepare()
@@ -264,7 +266,7 @@ def _repeat(
             marks.append(time.perf_counter())
         if number >= warmup:
             times[0].append(marks[-1] - marks[0])
-            for column, (before, after) in zip(times[1:], zip(marks, marks[1:], strict=False), strict=True):
+            for column, (before, after) in zip(times[1:], pairwise(marks), strict=True):
                 column.append(after - before)
         wrong = sum(operation.wrong() for operation in operations) if check and number == 0 else 0
         if wrong:
@@ -274,11 +276,6 @@ def _repeat(
     # Nobody reports before all are done: bytes counted after this call belong to nobody's operation.
     dist.barrier(handle)
     return times
-
-
-def _timeout(handle: Any) -> timedelta:
-    timeout: timedelta = handle._get_backend(torch.device("cpu")).options._timeout  # noqa: SLF001 - no public reader
-    return timeout
 
 
 def _pattern(size_bytes: int) -> torch.Tensor:

@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import Any
 
 from torch import distributed as dist
+from torch._C._distributed_c10d import Store, TCPStore
 
 from collectives.backends.sockets import own_connections
 from nettune.errors import InputError, NettuneError
@@ -36,14 +37,16 @@ class Joined:
 
     Attributes:
         rank, world_size: its place.
+        store: where the ranks met; rank 0's serves the others.
+        timeout_s: for every operation.
         groups: handle of each process group by its members; all ranks are the first one.
         members_of: members of the group that a socket belongs to, by the socket's inode; empty for the store.
-        store: where the ranks met; rank 0's serves the others.
     """
 
     rank: int
     world_size: int
-    store: dist.Store
+    store: Store
+    timeout_s: float
     groups: dict[tuple[int, ...], Any] = field(default_factory=dict)
     members_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
@@ -76,7 +79,7 @@ def interface_address(iface: str) -> str:
     return socket.inet_ntoa(answer[20:24])
 
 
-def serve(world_size: int, iface: str, timeout_s: float) -> tuple[dist.TCPStore, str]:
+def serve(world_size: int, iface: str, timeout_s: float) -> tuple[TCPStore, str]:
     """A store on a free port of this host, and the address to reach it at.
 
     Raises:
@@ -84,9 +87,7 @@ def serve(world_size: int, iface: str, timeout_s: float) -> tuple[dist.TCPStore,
     """
     address = interface_address(iface)
     wait = timedelta(seconds=timeout_s)
-    return dist.TCPStore(
-        address, 0, world_size, is_master=True, timeout=wait, wait_for_workers=False
-    ), address
+    return TCPStore(address, 0, world_size, is_master=True, timeout=wait, wait_for_workers=False), address
 
 
 def join(
@@ -95,7 +96,7 @@ def join(
     world_size: int,
     master_addr: str,
     master_port: int,
-    served: dist.TCPStore | None,
+    served: TCPStore | None,
     backend: str,
     iface: str,
     timeout_s: float,
@@ -130,15 +131,13 @@ def join(
     interface_address(iface)
     wait, deadline = timedelta(seconds=timeout_s), time.monotonic() + timeout_s
     try:
-        store = served or dist.TCPStore(
-            master_addr, master_port, world_size, timeout=wait, wait_for_workers=False
-        )
+        store = served or TCPStore(master_addr, master_port, world_size, timeout=wait, wait_for_workers=False)
     except RuntimeError as error:
         raise GroupError(
             f"{me}: found no rank 0 at {master_addr}:{master_port} within {timeout_s:g} s ({first_line(error)})"
         ) from error
     _meet(store, me, rank, world_size, timeout_s, deadline)
-    joined = Joined(rank, world_size, store)
+    joined = Joined(rank, world_size, store, timeout_s)
     joined.members_of = dict.fromkeys(_inodes(), ())
     everybody = tuple(range(world_size))
     left = timedelta(seconds=max(0.1, deadline - time.monotonic()))
@@ -197,7 +196,7 @@ def first_line(error: BaseException) -> str:
     return line.split(".cc:", 1)[-1].split("] ", 1)[-1][:160]
 
 
-def _meet(store: dist.Store, me: str, rank: int, world_size: int, timeout_s: float, deadline: float) -> None:
+def _meet(store: Store, me: str, rank: int, world_size: int, timeout_s: float, deadline: float) -> None:
     keys = [f"rank/{other}" for other in range(world_size)]
     try:
         store.set(keys[rank], "here")

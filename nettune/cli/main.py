@@ -43,7 +43,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    _shown: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    _shown: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     pass
 

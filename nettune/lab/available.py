@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nettune.errors import NettuneError, UnavailableError
+from nettune.errors import NettuneError
 from nettune.lab.frame.client import Birth, require_programs
+from nettune.lab.frame.privilege import is_full_root
 from nettune.lab.plan import make_plan
 from nettune.lab.spec import LabSpec
 from nettune.lab.wiring import Wiring
@@ -28,22 +29,22 @@ def lab_available() -> tuple[bool, str]:
         require_programs()
         spec = LabSpec(name="probe", leaves=1, spines=0, hosts_per_leaf=2)
         Birth(make_plan(Wiring(spec, {}))).abandon()
-    except UnavailableError as error:
-        return False, f"{error}{_advice()}"
     except NettuneError as error:
         return False, f"{error}{_advice()}"
     return True, ""
 
 
 def _advice() -> str:
-    if os.geteuid() == 0:
+    if is_full_root():
         return ""
     found = [
         setting
         for path, (refusing, setting) in _REFUSALS.items()
         if _value(Path("/proc/sys", path)) == refusing
     ]
-    return f"; an administrator may set {' and '.join(found)}" if found else ""
+    if found:
+        return f"; an administrator may set {' and '.join(found)}"
+    return "; this root lacks CAP_SYS_ADMIN, as in an unprivileged container" if os.geteuid() == 0 else ""
 
 
 def _value(path: Path) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nettune.errors import UnavailableError
 from nettune.lab.frame.client import HolderId, start_time
+from nettune.lab.frame.privilege import is_full_root
 
 _PERIOD_US = 50_000
 _NAME = re.compile(r"nettune-(\d+)-(\d+)-.+")
@@ -32,16 +33,21 @@ def cpu_root() -> tuple[int, Path] | None:
     """(version, folder) of the hierarchy that limits CPU time and that this process may change, else None."""
     for kind, folder, options in _mounts():
         path = Path(folder)
-        if kind == "cgroup" and "cpu" in options and (path / "cpu.cfs_quota_us").parent.is_dir():
-            return (1, path) if os.geteuid() == 0 else None
+        if kind == "cgroup" and "cpu" in options:
+            return (1, path) if _may_change(path) else None
         if kind == "cgroup2":
             try:
                 controllers = (path / "cgroup.controllers").read_text(encoding="ascii").split()
             except OSError:
                 continue
-            if "cpu" in controllers and os.geteuid() == 0:
+            if "cpu" in controllers and _may_change(path):
                 return 2, path
     return None
+
+
+def _may_change(path: Path) -> bool:
+    # root of a user namespace passes for root here, but is an ordinary user for the cgroups of the machine
+    return is_full_root() and os.access(path, os.W_OK)
 
 
 def group_path(holder: HolderId, host: str) -> Path | None:
@@ -96,7 +102,7 @@ def _processes_in(netns_inode: int) -> list[str]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                if os.stat(folder / "ns/net").st_ino == netns_inode:
+                if (folder / "ns/net").stat().st_ino == netns_inode:
                     found.append(folder.name)
             except OSError:
                 continue

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from nettune.errors import InputError, NettuneError, UnavailableError
 from nettune.lab import state as states
 from nettune.lab.cgroups import group_path, remove_group
 from nettune.lab.faults.control import Faults
 from nettune.lab.frame.client import Birth, require_programs, tool_path
+from nettune.lab.frame.privilege import is_full_root
 from nettune.lab.launcher import LabLauncher
 from nettune.lab.plan import make_plan
 from nettune.lab.site import Site
@@ -90,7 +92,7 @@ class Lab:
         """Let go of this process's helper; the lab stays up."""
         self._site.close()
 
-    def __enter__(self) -> Lab:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -163,15 +165,30 @@ class Lab:
     def exec(
         self, node: str, argv: Sequence[str], timeout_s: float | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on a node to its end; its output is text."""
-        command = self._launcher.argv(node, argv)
-        environment = {**os.environ, "PATH": tool_path()}
-        try:
-            return subprocess.run(
-                command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment
-            )
-        except subprocess.TimeoutExpired:
-            raise NettuneError(f"{argv[0]} on {node} did not end within {timeout_s} s") from None
+        """Run a command on a node to its end; its output is text.
+
+        Raises:
+            InputError: no such node.
+            NettuneError: it did not end in time; it was killed.
+        """
+        with subprocess.Popen(
+            self._launcher.argv(node, argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PATH": tool_path()},
+        ) as process:
+            try:
+                out, err = process.communicate(timeout=timeout_s)
+            except BaseException as error:
+                # The command is a child of nsenter: only the whole group ends it.
+                os.killpg(process.pid, signal.SIGKILL)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise NettuneError(f"{argv[0]} on {node} did not end within {timeout_s:g} s") from None
+                raise
+        return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
 
 
 def _four(link: Link) -> tuple[str, str, str, str]:
@@ -181,7 +198,7 @@ def _four(link: Link) -> tuple[str, str, str, str]:
 def _build(spec: LabSpec) -> LabState:
     birth = Birth(make_plan(Wiring(spec, {})))
     try:
-        state = LabState(spec=spec, holder=birth.holder, user=os.geteuid() != 0)
+        state = LabState(spec=spec, holder=birth.holder, user=not is_full_root())
         states.write_state(state)
         birth.commit()
     except BaseException:
@@ -197,7 +214,9 @@ def _check_congestion_control(name: str) -> None:
     except OSError:
         return
     if name not in available:
-        raise UnavailableError(f"this kernel lacks congestion control {name!r}; it has {', '.join(available)}")
+        raise UnavailableError(
+            f"this kernel lacks congestion control {name!r}; it has {', '.join(available)}"
+        )
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from nettune.errors import InputError
 from nettune.lab.cgroups import group_path
@@ -50,7 +51,9 @@ class LabLauncher:
         """How a process started by `root_argv` enters a node."""
         self._check(host)
         group = self._group(host)
-        return Entry(netns=f"/run/netns/{host}", hostname=host, cgroup_procs=None if group is None else str(group))
+        return Entry(
+            netns=f"/run/netns/{host}", hostname=host, cgroup_procs=None if group is None else str(group)
+        )
 
     def _group(self, host: str) -> os.PathLike[str] | None:
         path = group_path(self._holder, host)
@@ -58,8 +61,9 @@ class LabLauncher:
 
     def _check(self, host: str) -> None:
         if host not in self._nodes:
-            raise InputError(f"the lab has no node {host!r}; it has {', '.join(self._hosts[:8])}, ...")
+            known = ", ".join(self._hosts[:8]) + (", ..." if len(self._hosts) > 8 else "")
+            raise InputError(f"the lab has no host or switch {host!r}; its hosts are {known}")
 
 
 def _prelude(group: str) -> list[str]:
-    return ["sh", "-c", _PRELUDE, "sh", os.getcwd(), group]
+    return ["sh", "-c", _PRELUDE, "sh", str(Path.cwd()), group]

@@ -39,7 +39,9 @@ def router_routes(wiring: Wiring, down: AbstractSet[str] = frozenset()) -> dict[
             Route(
                 wiring.prefix(other),
                 tuple(
-                    (link.upper.address, link.lower.iface) for link in own if (link.upper.node, other) in served
+                    (link.upper.address, link.lower.iface)
+                    for link in own
+                    if (link.upper.node, other) in served
                 ),
             )
             for other in wiring.leaves

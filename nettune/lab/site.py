@@ -12,7 +12,7 @@ from nettune.lab.frame.client import Helper
 from nettune.lab.plan import etc_hosts
 from nettune.lab.routes import router_routes
 from nettune.lab.state import LabState
-from nettune.lab.wiring import End, Link, Wiring
+from nettune.lab.wiring import Link, Wiring
 
 
 class Site:
@@ -20,12 +20,15 @@ class Site:
 
     def __init__(self, state: LabState) -> None:
         self.state = state
+        self._wiring = Wiring(state.spec, state.moves)
         self._helper = Helper(state.holder, user=state.user)
 
     @property
     def wiring(self) -> Wiring:
         """Ports and links as they are cabled now."""
-        return Wiring(self.state.spec, self.state.moves)
+        if self._wiring.moves != self.state.moves:
+            self._wiring = Wiring(self.state.spec, self.state.moves)
+        return self._wiring
 
     def refresh(self) -> None:
         """Take over what other processes changed.
@@ -57,17 +60,14 @@ class Site:
 
     def converge(self) -> None:
         """Give every router the routes that fit the links that are up now."""
-        self.ask("batch", steps=self.route_steps(self.wiring.nodes))
-
-    def route_steps(self, nodes: Sequence[str]) -> list[Step]:
-        """The batches that give these routers the routes that fit the links that are up now."""
         down = {key for fault in self.state.faults for key in fault["down"]}
-        steps = []
-        for node, routes in router_routes(self.wiring, down).items():
-            if node in nodes:
-                text = "".join(f"{line}\n" for route in routes for line in route.lines())
-                steps.append(Step(node=node, tool="ip", text=text))
-        return steps
+        steps = [
+            Step(
+                node=node, tool="ip", text="".join(f"{line}\n" for route in routes for line in route.lines())
+            )
+            for node, routes in router_routes(self.wiring, down).items()
+        ]
+        self.ask("converge", steps=steps)
 
     def rewrite_hosts_file(self) -> None:
         """Bring the lab's /etc/hosts in line with the wiring."""
@@ -88,7 +88,3 @@ class Site:
                 return link
         example = self.wiring.links[-1].key
         raise InputError(f"the lab has no link {text!r}; write a host, NODE:PORT or {example}")
-
-    def find_end(self, node: str, iface: str) -> tuple[Link, End]:
-        """The link and the end of a port; the port must exist."""
-        return next((link, own) for link, own, _ in self.wiring.links_of[node] if own.iface == iface)

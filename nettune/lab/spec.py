@@ -1,18 +1,18 @@
 """What a person asks for: `lab.toml`, checked, with units in its types.
 
-    name = "demo"
-    leaves = 4
-    spines = 2
-    hosts_per_leaf = 2
-    rails = 1                    # NICs of a host: eth0, eth1, ...
-    rail_wiring = "same-leaf"    # or "per-rail": rail r of pod p goes to leaf p * rails + r
-    host_rate = "100mbit"
-    uplink_rate = "100mbit"
-    parallel_uplinks = 1         # cables between each leaf and each spine
-    hash_seed = 1
-    host_names = "h{n0}"         # {n0} counts from 0, {n} from 1; or a list of names
-    mtu = 1500
-    congestion_control = "reno"
+name = "demo"
+leaves = 4
+spines = 2
+hosts_per_leaf = 2
+rails = 1                    # NICs of a host: eth0, eth1, ...
+rail_wiring = "same-leaf"    # or "per-rail": rail r of pod p goes to leaf p * rails + r
+host_rate = "100mbit"
+uplink_rate = "100mbit"
+parallel_uplinks = 1         # cables between each leaf and each spine
+hash_seed = 1
+host_names = "h{n0}"         # {n0} counts from 0, {n} from 1; or a list of names
+mtu = 1500
+congestion_control = "reno"
 """
 
 from __future__ import annotations

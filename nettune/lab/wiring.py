@@ -106,11 +106,7 @@ class Wiring:
 
     def free_port(self, leaf: str) -> int | None:
         """The lowest unused host port number of a leaf above its own ones; None when its prefix is full."""
-        used = {
-            int(own.iface[1:])
-            for link, own, _ in self.links_of[leaf]
-            if link.kind == "host"
-        }
+        used = {int(own.iface[1:]) for link, own, _ in self.links_of[leaf] if link.kind == "host"}
         first = self.spec.hosts_per_leaf * (self.spec.rails if self.spec.rail_wiring == "same-leaf" else 1)
         return next((port for port in range(first, MAX_HOST_LINKS_PER_LEAF) if port not in used), None)
 

@@ -259,7 +259,7 @@ class Agents:
         where = {rank: innermost(self._stacks[rank]) for rank in stopped}
         self._stacks.clear()
         text = headline(states, order, self.placement, where, timeout_s)
-        return AgentError(text, states, order or stopped)
+        return AgentError(text, states, order or stopped, self._own_log)
 
     def _state(
         self,
@@ -303,19 +303,21 @@ class Agents:
                 if notice.kind == "failed" or (notice.kind == "frame" and "failed" in notice.payload):
                     raise import_failure(notice.payload)
                 if notice.kind == "down":
-                    # Nothing runs yet that could be named, so the launcher's own words are all there is.
-                    raise NettuneError(
-                        f"the agents did not start: {notice.payload}"
-                        + "".join(f": {line}" for line in self._own_log[-1:]),
-                        "\n".join(self._own_log),
-                    )
+                    # No rank runs yet that could be named; the last words are the launcher's or Python's.
+                    text = _with_last(f"the agents did not start: {notice.payload}", self._own_log)
+                    raise NettuneError(text, "\n".join(self._own_log))
                 if notice.kind == "frame" and notice.rank is not None:
                     if "refused" in notice.payload:
                         self._refuse(notice.rank, notice.payload["refused"])
                     waiting.discard(notice.rank)
             for rank in sorted(waiting & self._dead.keys()):
-                self._refuse(rank, f"its process {self._dead[rank]}")
+                self._refuse(rank, _with_last(f"its process {self._dead[rank]}", self._logs[rank]))
 
     def _refuse(self, rank: int, why: str) -> NoReturn:
         states = [self._state(rank, "died", why)]
         raise AgentError(f"rank {rank} on {self.placement[rank]} could not start: {why}", states, [rank])
+
+
+def _with_last(text: str, log: Sequence[str]) -> str:
+    """The text with the last words of a process that ended too early to say anything else."""
+    return f"{text}: {log[-1].strip()}" if log else text

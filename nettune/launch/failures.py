@@ -57,11 +57,15 @@ class AgentError(NettuneError):
     Attributes:
         states: of every rank that took part.
         ranks: ranks that raised, died or hung (not those stopped because of them), the first to fail first.
-        details: tracebacks, stacks and last lines of output of all ranks that did not finish.
+        details: tracebacks, stacks and last lines of output of all ranks that did not finish, and `notes`, what the
+            process that holds them said.
     """
 
-    def __init__(self, message: str, states: Sequence[RankState], ranks: Sequence[int]) -> None:
-        super().__init__(message, "\n\n".join(str(state) for state in states if state.state != "done"))
+    def __init__(
+        self, message: str, states: Sequence[RankState], ranks: Sequence[int], notes: Sequence[str] = ()
+    ) -> None:
+        told = [str(state) for state in states if state.state != "done"]
+        super().__init__(message, "\n\n".join([*told, *(["\n".join(notes)] if notes else [])]))
         self.states = tuple(states)
         self.ranks = tuple(ranks)
 

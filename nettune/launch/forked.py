@@ -44,7 +44,7 @@ class ForkedRanks:
 
     @property
     def warm(self) -> dict[str, Any]:
-        """What the warm process said of itself: `import_s`, `python_threads`, `kernel_threads`."""
+        """What the warm process said of itself: its process id `warm`, `import_s`, and `threads` alive at a fork."""
         return dict(self._warm)
 
     def start(self) -> None:
@@ -194,6 +194,9 @@ class ForkedRanks:
             for link in self._links.values():
                 link.close()
             assert self._control_wire is not None
+            if not self._warm:
+                # It is still importing and hears nothing.
+                strays.end_group(process.pid)
             self._control_wire.send({"exit": grace_s})
             assert self._control is not None
             # The end of our stream says the same as the frame, should the frame not fit.

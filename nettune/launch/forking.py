@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Mapping
@@ -81,6 +80,7 @@ class _Ranks:
         self._decoder = Decoder()
         self._fds: list[int] = []
         self._pids: dict[int, int] = {}
+        self._leaving = False
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._woken.setblocking(False)
@@ -171,11 +171,14 @@ class _Ranks:
             self._reap()
 
     def _tell(self, frame: Mapping[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._control.sendall(encode(frame))
+        # Ranks that this process ends on its way out did not fail: its own end is the news.
+        if not self._leaving:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._control.sendall(encode(frame))
 
     def end_all(self) -> None:
         """Kill every rank and every process that one of them left behind."""
+        self._leaving = True
         for rank in list(self._pids):
             self._end(rank)
         until = time.monotonic() + 5.0
@@ -188,7 +191,8 @@ class _Ranks:
 
 def stop(*_: object) -> NoReturn:
     """Signal handler: leave through the `finally` that ends the ranks."""
-    raise SystemExit(0)
+    # As a shell tells it.
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def main() -> int:
@@ -206,22 +210,21 @@ def main() -> int:
     if failed is not None:
         control.sendall(encode(failed))
         return 2
+    import_s = time.monotonic() - start
+    threads = _threads_at_a_fork()
+    if threads > 1:
+        # Most such threads are harmless watchers, so this is a line for the error that may come, no refusal.
+        print(
+            f"importing {', '.join(setup['preload'])} left {threads - 1} threads, which ranks lack",
+            file=sys.stderr,
+        )
     # Objects of the imports stay shared between the ranks: the collector never touches, so never copies, them.
     gc.collect()
     gc.freeze()
     ranks = _Ranks(control)
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            control.sendall(
-                encode(
-                    {
-                        "warm": os.getpid(),
-                        "import_s": time.monotonic() - start,
-                        "python_threads": threading.active_count(),
-                        "kernel_threads": _kernel_threads(),
-                    }
-                )
-            )
+            control.sendall(encode({"warm": os.getpid(), "import_s": import_s, "threads": threads}))
             ranks.run()
     finally:
         ranks.end_all()
@@ -239,9 +242,16 @@ def _first_frame(control: socket.socket) -> dict[str, Any] | None:
             return frames[0]
 
 
-def _kernel_threads() -> int:
-    """Threads of this process, those of C libraries included: a fork keeps only the one that forks."""
+def _threads_at_a_fork() -> int:
+    """Threads of this process that would be alive at a fork, those of C libraries included.
+
+    Libraries such as OpenBLAS end their pool before a fork and start it again at need, so one fork is tried.
+    """
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
     try:
         return len(list(Path("/proc/self/task").iterdir()))
     except OSError:
-        return 0
+        return 1

@@ -63,9 +63,7 @@ class FlowResult:
         stage: 1 first pass, 2 re-test of suspects.
         round: number of the round; flows of one round ran at the same time.
         alone: nothing else ran in its round.
-        paced: whether the sender held it below the nominal rate.
-        offered_gbps: payload rate that the sender aimed at; for an unpaced flow the most that the path's nominal rate
-            carries; 0 where no speed is known.
+        offered_gbps: payload rate that the sender held to; 0 where no speed is known and it sent as fast as it went.
         delivered_gbps: payload rate at the receiver.
         share: delivered rate, headers counted, over nominal; NaN where no speed is known.
         segments: data segments sent, repeats included.
@@ -83,7 +81,6 @@ class FlowResult:
     stage: int = 1
     round: int = 0
     alone: bool = False
-    paced: bool = True
     offered_gbps: float = 0.0
     delivered_gbps: float = 0.0
     share: float = float("nan")

@@ -24,6 +24,8 @@ _TCP, _UDP = 6, 17
 _PORTS_PER_WAY = 3
 """Ports kept for one path: a second and a third where the first is taken or its connection request is lost."""
 _UNKNOWN_WAYS = 8
+_MOST_LOOKUPS = 24_000
+"""Bounds the search to a few seconds; with many pairs, few ports for each still reach every path together."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,15 @@ def _search(routing: Routing, pairs: Sequence[tuple[int, int, Alternatives]]) ->
         rarest = min(probability for probability, _ in alternatives)
         # With n draws a path of probability p is missed with exp(-n p); 6 + 3 leaves 1 in 8000 and spares.
         count = 1 if len(alternatives) == 1 else int(np.ceil((6 + _PORTS_PER_WAY) / rarest))
-        count = min(max(count, _PORTS_PER_WAY), 2048)
+        count = max(min(count, _MOST_LOOKUPS // (2 * len(pairs))), _PORTS_PER_WAY)
         counts.append(count)
         for proto, target in ((_TCP, TCP_PORT), (_UDP, UDP_PORT)):
             keys += [FlowKey(src, dst, proto, _FIRST_PORT + i, target) for i in range(count)]
     paths = iter(routing.paths(keys))
     found = []
     for (src, dst, _), count in zip(pairs, counts, strict=True):
-        tcp, udp = ({}, {})  # type: tuple[dict[tuple[int, ...], list[int]], dict[tuple[int, ...], list[int]]]
+        tcp: dict[tuple[int, ...], list[int]] = {}
+        udp: dict[tuple[int, ...], list[int]] = {}
         for table in (tcp, udp):
             for i in range(count):
                 ports = table.setdefault(next(paths), [])

@@ -53,7 +53,7 @@ def join(
     agent_serves = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     serves = rank == 0 and not agent_serves
     if not serves:
-        _await_server(master_addr, master_port, deadline)
+        _await_server(rank, master_addr, master_port, timeout_s, deadline)
     try:
         tcp = TCPStore(
             master_addr,
@@ -64,9 +64,9 @@ def join(
             wait_for_workers=False,
         )
     except RuntimeError as error:
-        what = "could not serve the store" if serves else "found no rank 0"
         raise GroupError(
-            f"rank {rank}: {what} at {master_addr}:{master_port} within {timeout_s:g} s ({_first_line(error)})"
+            f"rank {rank}: could not {'serve' if serves else 'join'} the store at {master_addr}:{master_port} "
+            f"({_first_line(error)})"
         ) from error
     store = PrefixStore(f"nettune/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", tcp)
     _meet(store, rank, world_size, timeout_s, deadline)
@@ -84,12 +84,17 @@ def join(
     return store
 
 
-def _await_server(host: str, port: int, deadline: float) -> None:
-    """Wait until the store answers, or the deadline; TCPStore's own retries back off by up to a second each."""
-    while (left := deadline - time.monotonic()) > _POLL_S:
-        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=left):
-            return
-        time.sleep(_POLL_S)
+def _await_server(rank: int, host: str, port: int, timeout_s: float, deadline: float) -> None:
+    """Wait until the store answers; TCPStore's own retries back off by up to a second each."""
+    why = "no answer"
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            with socket.create_connection((host, port), timeout=left):
+                return
+        except OSError as error:
+            why = error.strerror or str(error)
+        time.sleep(min(_POLL_S, left))
+    raise GroupError(f"rank {rank}: found no rank 0 at {host}:{port} within {timeout_s:g} s ({why})")
 
 
 def _meet(store: Store, rank: int, world_size: int, timeout_s: float, deadline: float) -> None:

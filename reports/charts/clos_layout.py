@@ -74,7 +74,8 @@ def clos_layout(fabric: Fabric, width: float, name_length: int) -> Layout:
         if len(rows):
             _place_switches(fabric, rows, near, tier, width, x, box_width)
 
-    y = np.where(tier == 0, host_height / 2, host_height + 78 + (tier - 1) * 128.0 + _SWITCH_HEIGHT / 2)
+    rise = 128.0 if len(fabric.links.port_a) <= 64 else 176.0  # many crossing cables need room
+    y = np.where(tier == 0, host_height / 2, host_height + 78 + (tier - 1) * rise + _SWITCH_HEIGHT / 2)
     height = float((y + box_height / 2).max(initial=host_height)) + 4
     ends = _ends(fabric, x, y, box_width, box_height)
     return Layout(x, y, box_width, box_height, ends, height, upright, slot)
@@ -111,9 +112,9 @@ def _place_hosts(tier: NDArray[np.int64], near: list[NDArray[np.int64]], width: 
         return width
     leaf_index = {int(row): index for index, row in enumerate(np.flatnonzero(tier == 1))}
     centre = {}
-    for row in rows:
+    for row in rows.tolist():
         leaves = [leaf_index[int(other)] for other in near[row] if int(other) in leaf_index]
-        centre[int(row)] = float(np.mean(leaves)) if leaves else float(len(leaf_index))
+        centre[row] = float(np.mean(leaves)) if leaves else float(len(leaf_index))
     order = sorted(centre, key=lambda row: (centre[row], row))
     position, previous = 0.0, centre[order[0]]
     at = []

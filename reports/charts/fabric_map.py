@@ -16,7 +16,19 @@ from matplotlib.colors import Normalize
 from matplotlib.patches import FancyBboxPatch
 
 from reports.charts.clos_layout import Layout, clos_layout
-from reports.charts.style import HALF_PX, HEAT, IDLE, INK, MUTED, TROUBLE, WIDE_PX, canvas, label, styled, to_svg
+from reports.charts.style import (
+    HALF_PX,
+    HEAT,
+    IDLE,
+    MUTED,
+    OTHER,
+    TROUBLE,
+    WIDE_PX,
+    canvas,
+    label,
+    styled,
+    to_svg,
+)
 from reports.document import Figure
 from reports.formatting import format_number
 from topology.fabric import Fabric, LinkState, NodeKind
@@ -83,10 +95,14 @@ def fabric_map(
         highlight: elements at fault; those that the fabric does not have are left out.
         caption: of the figure.
     """
-    return fabric_maps(fabric, [MapView(title, load, ranks or {}, highlight)], quantity=quantity, caption=caption)
+    return fabric_maps(
+        fabric, [MapView(title, load, ranks or {}, highlight)], quantity=quantity, caption=caption
+    )
 
 
-def fabric_maps(fabric: Fabric, views: Sequence[MapView], *, quantity: str = "load [MB]", caption: str) -> Figure:
+def fabric_maps(
+    fabric: Fabric, views: Sequence[MapView], *, quantity: str = "load [MB]", caption: str
+) -> Figure:
     """Several states of one fabric with one scale of colours; two of a small fabric side by side.
 
     Raises:
@@ -99,10 +115,15 @@ def fabric_maps(fabric: Fabric, views: Sequence[MapView], *, quantity: str = "lo
     peak = max((float(np.nanmax(load)) for load in measured if np.isfinite(load).any()), default=0.0)
     columns = 2 if len(views) > 1 and len(fabric.hosts) <= _SIDE_BY_SIDE_HOSTS else 1
     panel = (HALF_PX if columns == 2 else WIDE_PX) - 2 * _MARGIN
-    layout = clos_layout(fabric, panel, max((len(_host_text(fabric, v, h)) for v in views for h in fabric.hosts), default=4))
+    layout = clos_layout(
+        fabric, panel, max((len(_host_text(v, h)) for v in views for h in fabric.hosts), default=4)
+    )
     rows = -(-len(views) // columns)
     row_height = layout.height + _HEAD + _MARGIN
-    height = rows * row_height + _FOOT
+    annotated = (
+        measured or any(view.highlight for view in views) or (fabric.links.state == LinkState.DOWN).any()
+    )
+    height = rows * row_height + (_FOOT if annotated else 0)
     with styled():
         figure = canvas(WIDE_PX, height, layout=False)
         axes = figure.add_axes((0, 0, 1, 1))
@@ -140,7 +161,9 @@ def _panel(
     corner: tuple[float, float],
 ) -> None:
     at = np.array(corner)
-    axes.text(at[0], at[1] + layout.height + 24, label(view.title, 60), fontsize=13, weight="bold", va="bottom")
+    axes.text(
+        at[0], at[1] + layout.height + 24, label(view.title, 60), fontsize=13, weight="bold", va="bottom"
+    )
     peak = _peak(fabric, load, quantity)
     if peak:
         axes.text(at[0], at[1] + layout.height + 8, label(peak, 80), fontsize=11, color=MUTED, va="bottom")
@@ -149,7 +172,13 @@ def _panel(
     _cables(axes, fabric, ends, load, norm, marked)
     for row in range(len(fabric.nodes.name)):
         _node(axes, fabric, layout, view, row, at, trouble=row in marked.nodes)
-    badges = [(at[0] + layout.x[row] + layout.box_width[row] / 2, at[1] + layout.y[row] + layout.box_height[row] / 2) for row in marked.nodes]
+    badges = [
+        (
+            at[0] + layout.x[row] + layout.box_width[row] / 2,
+            at[1] + layout.y[row] + layout.box_height[row] / 2,
+        )
+        for row in marked.nodes
+    ]
     badges += [tuple(ends[2 * link : 2 * link + 2].mean(axis=0)) for link in marked.links]
     badges += [tuple(0.82 * ends[out] + 0.18 * ends[out ^ 1]) for out in marked.outs]
     for x, y in badges:
@@ -162,7 +191,9 @@ class _Marked:
     def __init__(self, fabric: Fabric, highlight: Iterable[str]) -> None:
         wanted = set(map(str, highlight))
         self.nodes = [row for row in range(len(fabric.nodes.name)) if str(fabric.node_element(row)) in wanted]
-        self.links = [row for row in range(len(fabric.links.port_a)) if str(fabric.link_element(row)) in wanted]
+        self.links = [
+            row for row in range(len(fabric.links.port_a)) if str(fabric.link_element(row)) in wanted
+        ]
         ports = [row for row in range(len(fabric.ports.name)) if str(fabric.port_element(row)) in wanted]
         self.outs = [int(fabric.out_of_port[row]) for row in ports if fabric.out_of_port[row] >= 0]
         # a port without a cable is marked on its node
@@ -181,26 +212,36 @@ def _cables(
     whole = np.stack([ends[0::2], ends[1::2]], axis=1)
     if marked.cables:
         axes.add_collection(
-            LineCollection(list(whole[sorted(marked.cables)]), colors=TROUBLE, linewidths=12, alpha=0.28, capstyle="round")
+            LineCollection(
+                list(whole[sorted(marked.cables)]),
+                colors=TROUBLE,
+                linewidths=12,
+                alpha=0.28,
+                capstyle="round",
+            )
         )
     up = np.repeat(fabric.links.state == LinkState.UP, 2)
     down_rows = np.flatnonzero(fabric.links.state == LinkState.DOWN)
-    axes.add_collection(LineCollection(list(whole[down_rows]), colors=MUTED, linewidths=1.4, linestyles=(0, (2, 3))))
+    axes.add_collection(
+        LineCollection(list(whole[down_rows]), colors=MUTED, linewidths=1.4, linestyles=(0, (2, 3)))
+    )
     if load is None:
-        axes.add_collection(LineCollection(list(halves[up]), colors=OTHER_CABLE, linewidths=1.6))
+        axes.add_collection(LineCollection(list(whole[up[0::2]]), colors=OTHER, linewidths=1.6))
         return
     known = up & np.isfinite(load)
     unknown = up & ~np.isfinite(load)
-    axes.add_collection(LineCollection(list(halves[unknown]), colors=IDLE, linewidths=1.2, linestyles=(0, (1, 2))))
+    axes.add_collection(
+        LineCollection(list(halves[unknown]), colors=IDLE, linewidths=1.2, linestyles=(0, (1, 2)))
+    )
     order = np.flatnonzero(known)[np.argsort(load[known], kind="stable")]  # the heavy ones on top
+    heaviest = 4.3 if len(whole) <= 64 else 2.6
     share = np.asarray(norm(load[order]), dtype=np.float64)
-    axes.add_collection(LineCollection(list(halves[order]), colors=HEAT(share), linewidths=1.2 + 4.3 * share))
+    axes.add_collection(
+        LineCollection(list(halves[order]), colors=HEAT(share), linewidths=1.2 + heaviest * share)
+    )
 
 
-OTHER_CABLE = "#8d98a5"
-
-
-def _host_text(fabric: Fabric, view: MapView, host: str) -> str:
+def _host_text(view: MapView, host: str) -> str:
     ranks = view.ranks.get(host, "")
     return label(host, 18) + (f"  {label(ranks, 12)}" if ranks else "")
 
@@ -235,11 +276,20 @@ def _node(
             axes.text(x, y - 8, label(ranks, room), color=MUTED, **(text | {"fontsize": 10.5}))
     elif layout.slot >= _NAMED_SLOT:
         upwards = text | {"rotation": 90, "fontsize": min(11.0, max(9.0, layout.slot - 3))}
-        axes.text(x, y, _host_text(fabric, view, name), **upwards)
+        axes.text(x, y, _host_text(view, name), **upwards)
 
 
 def _badge(axes: Axes, x: float, y: float) -> None:
-    axes.plot([x], [y], marker="o", markersize=15, color=TROUBLE, markeredgecolor="white", markeredgewidth=1.2, zorder=6)
+    axes.plot(
+        [x],
+        [y],
+        marker="o",
+        markersize=15,
+        color=TROUBLE,
+        markeredgecolor="white",
+        markeredgewidth=1.2,
+        zorder=6,
+    )
     axes.text(x, y - 0.5, "!", color="white", weight="bold", fontsize=12, ha="center", va="center", zorder=7)
 
 
@@ -256,14 +306,19 @@ def _legend(
     if norm is not None:
         bar = figure.add_axes((_MARGIN / WIDE_PX, 30 / height, 240 / WIDE_PX, 10 / height))
         ticks = figure.colorbar(ScalarMappable(norm, HEAT), cax=bar, orientation="horizontal")
-        ticks.outline.set_visible(False)  # type: ignore[operator]
+        ticks.outline.set_visible(False)
         ticks.ax.tick_params(labelsize=10.5, length=3)
         ticks.ax.locator_params(nbins=5)
         axes.text(_MARGIN, 44, label(quantity, 60), fontsize=11, va="bottom")
         axes.text(
-            276, 35, "Half a cable shows what the node next to it sends;\nwide and dark is much.", fontsize=11, color=MUTED, va="center"
+            276,
+            35,
+            "Half a cable shows what the node next to it sends;\nwide and dark is much.",
+            fontsize=11,
+            color=MUTED,
+            va="center",
         )
-        x = 620.0
+        x = 580.0
     notes = []
     if any(view.highlight for view in views):
         notes.append(("badge", "at fault"))
@@ -288,7 +343,9 @@ def _peak(fabric: Fabric, load: Floats | None, quantity: str) -> str:
 
 
 def _alt(fabric: Fabric, views: Sequence[MapView], loads: Sequence[Floats | None], quantity: str) -> str:
-    parts = [f"Fabric of {len(fabric.hosts)} hosts, {len(fabric.switches)} switches and {len(fabric.links.port_a)} cables."]
+    parts = [
+        f"Fabric of {len(fabric.hosts)} hosts, {len(fabric.switches)} switches and {len(fabric.links.port_a)} cables."
+    ]
     for view, load in zip(views, loads, strict=True):
         facts = [_peak(fabric, load, quantity)]
         if view.highlight:

@@ -7,10 +7,11 @@ trouble vermilion; shapes or words repeat what colours say. Figures are white ca
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib import font_manager
@@ -37,9 +38,10 @@ LINES = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#5b6672")
 MARKERS = ("s", "^", "D", "v", "P")
 
 # From pale to dark, so that it reads in grey too; the dark end is where the trouble is.
-HEAT = LinearSegmentedColormap.from_list("nettune", ["#cdd9e5", "#f3c96b", "#e2711d", "#a4161a", "#4a0413"])
+HEAT = LinearSegmentedColormap.from_list("nettune", ["#bccbd9", "#f3c96b", "#e2711d", "#a4161a", "#4a0413"])
 
-_RC = {
+# Any: matplotlib's stubs list the keys of one release
+_RC: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
     "axes.grid": False,
@@ -125,7 +127,7 @@ def time_unit(values_s: Sequence[float]) -> tuple[float, str]:
 def _unit(
     values: Sequence[float], steps: Sequence[tuple[float, float, str]], smallest: tuple[float, str]
 ) -> tuple[float, str]:
-    largest = max((abs(value) for value in values if value == value and abs(value) != float("inf")), default=0.0)  # noqa: PLR0124 (NaN)
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if largest == 0:
         return steps[0][1], steps[0][2]
     return next(((factor, unit) for least, factor, unit in steps if largest >= least), smallest)

@@ -87,10 +87,23 @@ def namespaces():
     # Ready is told by closing standard output; --kill-child takes all that runs in the holder down with it.
     script = (
         "mount --make-rprivate / && mount -t tmpfs t /run && "
-        + " && ".join(f"ip netns add {host} && ip -n {host} link add eth0 type veth peer name eth1" for host in hosts)
+        + " && ".join(
+            f"ip netns add {host} && ip -n {host} link add eth0 type veth peer name eth1" for host in hosts
+        )
         + " && echo ready && exec sleep infinity >/dev/null"
     )
-    argv = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script]
+    argv = [
+        "unshare",
+        "--mount",
+        "--net",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+        "sh",
+        "-c",
+        script,
+    ]
     holder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         if holder.stdout.readline() != "ready\n":

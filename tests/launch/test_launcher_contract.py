@@ -46,7 +46,9 @@ class TestLauncherContract:
 
     def test_time_out_ends_the_command_on_the_host(self, launcher):
         """A command that takes too long is stopped, and says so; what it had said is kept."""
-        (outcome,) = run(launcher, [Command(launcher.hosts()[1], ["sh", "-c", "echo start; sleep 1000"])], 0.5)
+        (outcome,) = run(
+            launcher, [Command(launcher.hosts()[1], ["sh", "-c", "echo start; sleep 1000"])], 0.5
+        )
         assert (outcome.rc, outcome.timed_out, outcome.stdout) == (None, True, "start\n")
 
     def test_unknown_host(self, launcher):
@@ -63,7 +65,9 @@ class TestLauncherContract:
         with Agents(launcher, placement, env=lambda rank: {"PLACE": placement[rank]}) as agents:
             assert agents.call("launch_work:add", {"amount": 2}) == [2, 2, 2]
             assert agents.call("launch_work:add", lambda rank: {"amount": rank}) == [2, 3, 4]
-            assert agents.call("launch_work:variables", {"names": ["PLACE"]}) == [[host] for host in placement]
+            assert agents.call("launch_work:variables", {"names": ["PLACE"]}) == [
+                [host] for host in placement
+            ]
             if launcher.root_argv(["true"]) is not None:
                 self.check_entered(launcher, placement, agents)
             mark = agents.mark

@@ -116,9 +116,10 @@ def _why_down(row: Row) -> str:
     flags, state = words(row, "flags"), word(row, "operstate", "UNKNOWN")
     if "UP" not in flags:
         return "set down"
-    if "NO-CARRIER" in flags or "LOWER_UP" not in flags:
+    # LOWER_UP is the carrier itself. NO-CARRIER and the state DOWN follow it up to a second later.
+    if "LOWER_UP" not in flags:
         return "no carrier"
-    return "" if state in {"UP", "UNKNOWN"} else f"state {state}"
+    return f"state {state}" if state in {"DORMANT", "TESTING", "NOTPRESENT"} else ""
 
 
 def _addresses(capture: HostCapture) -> dict[str, tuple[IPv4Interface, ...]]:

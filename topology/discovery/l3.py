@@ -13,7 +13,7 @@ from nettune.elements import ElementId
 from nettune.errors import InputError
 from topology.builder import FabricBuilder
 from topology.capture import HostCapture
-from topology.discovery.cables import Cabling, End, cabling
+from topology.discovery.cables import Cabling, cabling
 from topology.discovery.fib import Fib, Hop, read_fib, read_hash
 from topology.discovery.interfaces import NodeView, view
 from topology.discovery.rails import rails_of
@@ -73,7 +73,8 @@ def build(captures: Sequence[HostCapture]) -> Discovery:
 
 def _fabric(views: Sequence[NodeView], cables: Cabling, reasons: dict[str, str]) -> Fabric:
     builder = FabricBuilder()
-    chosen = {end: address for cable in cables.cables for end, address in _ends(cable.a, cable.address_a, cable.b, cable.address_b)}
+    chosen = {cable.a: cable.address_a for cable in cables.cables}
+    chosen |= {cable.b: cable.address_b for cable in cables.cables}
     rails = rails_of({node.host: [one.name for one in node.interfaces] for node in views if node.role == "host"})
     for node in views:
         builder.node(node.host, NodeKind.HOST if node.role == "host" else NodeKind.SWITCH)
@@ -92,10 +93,6 @@ def _fabric(views: Sequence[NodeView], cables: Cabling, reasons: dict[str, str])
             reasons[ElementId.link(*cable.a, *cable.b)] = ", ".join(down)
     hosts = sum(node.role == "host" for node in views)
     return builder.build([f"live layer 3: {hosts} hosts and {len(views) - hosts} routers; {_HOW}"])
-
-
-def _ends(a: End, address_a: IPv4Address, b: End, address_b: IPv4Address) -> tuple[tuple[End, IPv4Address], ...]:
-    return (a, address_a), (b, address_b)
 
 
 def routing_of(

@@ -127,7 +127,9 @@ def share_of(text: str, name: str, low: float, high: float) -> float:
     try:
         percent = float(text.strip().removesuffix("%"))
     except ValueError:
-        raise InputError(f"{name}={text!r} is no percentage; write {name}={low:g}% to {name}={high:g}%") from None
+        raise InputError(
+            f"{name}={text!r} is no percentage; write {name}={low:g}% to {name}={high:g}%"
+        ) from None
     if not low <= percent <= high:
         raise InputError(f"{name}={text} is out of range; use {low:g}% to {high:g}%")
     return percent / 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from nettune.errors import InputError, NettuneError
@@ -51,7 +52,9 @@ class Faults:
             effect = fault.prepare(self._site, given)
             for other in active:
                 if set(other.touches) & set(effect.touches):
-                    raise InputError(f"fault {other.id} ({other.kind}) is in the way: {other.what}; undo it first")
+                    raise InputError(
+                        f"fault {other.id} ({other.kind}) is in the way: {other.what}; undo it first"
+                    )
             number = self._site.state.counter + 1
             record = ActiveFault(
                 id=f"f{number}",
@@ -70,7 +73,9 @@ class Faults:
                 self._record([*active, record], number)
             except BaseException:
                 self._record(active, number)
-                fault.stop(self._site, effect.undo)
+                # The first error says why; what cannot be put right after it goes with the lab.
+                with contextlib.suppress(NettuneError):
+                    fault.stop(self._site, effect.undo)
                 raise
         return record
 
@@ -87,14 +92,15 @@ class Faults:
                 ids = ", ".join(fault.id for fault in active) or "none"
                 raise InputError(f"no fault {which!r} is active (active: {ids})")
             for fault in chosen:
+                # Routes are computed from the links that are down by the other faults; the record itself stays
+                # until all is put right, so that an interrupted undo can be done again.
+                at = active.index(fault)
+                self._record(
+                    [*active[:at], replace(fault, down=()), *active[at + 1 :]], self._site.state.counter
+                )
+                FAULTS[fault.kind].stop(self._site, fault.undo)
                 active.remove(fault)
-                # Routes are computed from the faults that remain, so the record goes first; put back on failure.
                 self._record(active, self._site.state.counter)
-                try:
-                    FAULTS[fault.kind].stop(self._site, fault.undo)
-                except (NettuneError, KeyboardInterrupt):
-                    self._record([*active, fault], self._site.state.counter)
-                    raise
         return chosen
 
     def _record(self, faults: list[ActiveFault], counter: int) -> None:

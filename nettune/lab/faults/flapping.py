@@ -44,21 +44,20 @@ class Flap:
             undo={
                 "node": link.upper.node,
                 "iface": link.upper.iface,
-                "peer": link.lower.node,
                 "down_s": down_s,
                 "every_s": every_s,
             },
         )
 
     def start(self, site: Site, effect: Effect) -> None:
-        """Start the toggling process."""
+        """Start the toggling process; it takes the routes to restore from the last convergence."""
+        site.converge()
         undo = effect.undo
         params = {
             "node": undo["node"],
             "iface": undo["iface"],
             "down_s": undo["down_s"],
             "every_s": undo["every_s"],
-            "restore": site.route_steps([undo["node"], undo["peer"]]),
         }
         undo["process"] = site.ask("spawn", task="flap", params=params)
 

@@ -41,7 +41,9 @@ class Miswire:
         leaves = wiring.leaves
         leaf = params["leaf"] or leaves[(leaves.index(home) + 1) % len(leaves)]
         if leaf not in leaves or leaf == home:
-            raise InputError(f"leaf={leaf} is no other leaf; {host}'s {nic} is on {home} of {', '.join(leaves)}")
+            raise InputError(
+                f"leaf={leaf} is no other leaf; {host}'s {nic} is on {home} of {', '.join(leaves)}"
+            )
         port = wiring.free_port(leaf)
         if port is None:
             raise InputError(f"{leaf} has no free port; choose another leaf")
@@ -77,7 +79,9 @@ def _unplug(site: Site, link: Link) -> None:
     nic = link.lower
     table = 100 + int(nic.iface.removeprefix("eth"))
     lines = [f"link del {nic.iface}", f"rule del priority {table}"]
-    site.ask("batch", steps=[{"node": nic.node, "tool": "ip", "text": "\n".join(lines) + "\n", "force": True}])
+    site.ask(
+        "batch", steps=[{"node": nic.node, "tool": "ip", "text": "\n".join(lines) + "\n", "force": True}]
+    )
 
 
 def _plug(site: Site, link: Link) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import selectors
 import shutil
 import signal
 import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from nettune.errors import NettuneError, UnavailableError
 from nettune.lab.frame.holder import Plan
+from nettune.lab.frame.lines import LineReader
 
 BUILD_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 60.0
@@ -69,6 +69,7 @@ class HolderId:
 
         Raises:
             UnavailableError: it belongs to somebody else.
+            NettuneError: it does not end.
         """
         if not self.alive:
             return
@@ -80,7 +81,11 @@ class HolderId:
             raise UnavailableError(f"process {self.pid} holds the lab and is not yours to end") from None
         # The first process of a pid namespace is gone only after all others of it.
         deadline = time.monotonic() + 10
-        while self.alive and time.monotonic() < deadline:
+        while start_time(self.pid) == self.start:
+            if time.monotonic() > deadline:
+                raise NettuneError(
+                    f"process {self.pid}, which holds the lab, does not end though it was killed"
+                )
             time.sleep(0.002)
 
 
@@ -108,6 +113,7 @@ class Birth:
             cwd="/",
             env=_environment(),
         )
+        self._lines = _lines_of(self._process)
         self._holder: HolderId | None = None
         try:
             self._build(plan)
@@ -152,9 +158,10 @@ class Birth:
             self._refused({"error": "the lab's holder process ended early"})
 
     def _hear(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = _read_line(self._process.stdout, BUILD_TIMEOUT_S)
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "the lab's holder process ended early"}
+        line = self._lines.line(BUILD_TIMEOUT_S)
+        answer: dict[str, Any] = (
+            json.loads(line) if line else {"error": "the lab's holder process ended early"}
+        )
         if "error" in answer:
             self._refused(answer)
         return answer
@@ -170,20 +177,9 @@ class Birth:
     def _close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    pass
         self._process.wait()
-
-
-def _read_line(stream: IO[str], timeout_s: float) -> str:
-    """One line; empty at the end of the stream. Every answer is written at once, so its first byte is enough."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
-        if not selector.select(timeout_s):
-            raise NettuneError(f"the lab did not answer within {timeout_s:.0f} s")
-    return stream.readline()
 
 
 def enter_argv(holder: HolderId, *, user: bool, net: str | None = None, uts: str | None = None) -> list[str]:
@@ -205,7 +201,7 @@ class Helper:
     def __init__(self, holder: HolderId, *, user: bool) -> None:
         self._holder = holder
         self._user = user
-        self._process: subprocess.Popen[str] | None = None
+        self._running: tuple[subprocess.Popen[str], LineReader] | None = None
         self._finalizer: weakref.finalize[[subprocess.Popen[str]], Helper] | None = None
 
     def ask(self, op: str, **request: Any) -> Any:
@@ -215,13 +211,12 @@ class Helper:
             NettuneError: what the helper or a tool complained about.
             UnavailableError: the kernel or the machine lacks something.
         """
-        process = self._start()
+        process, lines = self._start()
         assert process.stdin is not None
-        assert process.stdout is not None
         try:
             process.stdin.write(json.dumps({"op": op, **request}) + "\n")
             process.stdin.flush()
-            line = _read_line(process.stdout, ANSWER_TIMEOUT_S)
+            line = lines.line(ANSWER_TIMEOUT_S)
         except BrokenPipeError:
             line = ""
         except BaseException:
@@ -241,12 +236,12 @@ class Helper:
         """End the helper process."""
         if self._finalizer is not None:
             self._finalizer()
-        self._process = None
+        self._running = None
         self._finalizer = None
 
-    def _start(self) -> subprocess.Popen[str]:
-        if self._process is None:
-            self._process = subprocess.Popen(
+    def _start(self) -> tuple[subprocess.Popen[str], LineReader]:
+        if self._running is None:
+            process = subprocess.Popen(
                 [*enter_argv(self._holder, user=self._user), *_python("helper")],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -255,24 +250,23 @@ class Helper:
                 cwd="/",
                 env=_environment(),
             )
-            self._finalizer = weakref.finalize(self, _end, self._process)
-        return self._process
+            self._finalizer = weakref.finalize(self, _end, process)
+            self._running = process, _lines_of(process)
+        return self._running
+
+
+def _lines_of(process: subprocess.Popen[str]) -> LineReader:
+    assert process.stdout is not None
+    return LineReader(process.stdout.fileno())
 
 
 def _end(process: subprocess.Popen[str]) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
     try:
         process.wait(timeout=2)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def run_inside(argv: Sequence[str], timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command of the launcher and collect its output."""
-    return subprocess.run(list(argv), capture_output=True, text=True, timeout=timeout_s, check=False)

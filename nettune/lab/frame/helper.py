@@ -7,7 +7,7 @@ all counters or changing all routes costs one round trip and no process per node
 from __future__ import annotations
 
 import json
-import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -20,11 +20,19 @@ from nettune.lab.frame.counters import Counters
 from nettune.lab.frame.offload import set_offloads
 
 
-class Unavailable(Exception):
+class UnavailableHereError(Exception):
     """The kernel lacks something; the message names it."""
 
 
 def _batch(request: dict[str, Any]) -> None:
+    run_steps(request["steps"])
+
+
+def _converge(request: dict[str, Any]) -> None:
+    for step in request["steps"]:
+        file = tasks.routes_file(step["node"])
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(step["text"], encoding="ascii")
     run_steps(request["steps"])
 
 
@@ -51,7 +59,7 @@ def _drop(request: dict[str, Any]) -> None:
         try:
             nft.add_random_drop(request["table"], request["iface"], request["per_million"])
         except nft.NftError as error:
-            raise Unavailable(f"this kernel lacks nf_tables random drop: {error}") from None
+            raise UnavailableHereError(f"this kernel lacks nf_tables random drop: {error}") from None
 
 
 def _undrop(request: dict[str, Any]) -> None:
@@ -75,16 +83,20 @@ def _kill(request: dict[str, Any]) -> None:
 
 
 def _inode(request: dict[str, Any]) -> int:
-    return os.stat(f"/run/netns/{request['node']}").st_ino
+    return Path("/run/netns", request["node"]).stat().st_ino
 
 
 def main() -> None:
     """Serve until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     syscalls.set_process_name(tasks.COMM)
+    # It keeps a file open per node.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     counters = Counters()
     operations: dict[str, Callable[[dict[str, Any]], Any]] = {
         "batch": _batch,
+        "converge": _converge,
         "counters": lambda _: counters.read(),
         "drop": _drop,
         "dropped": _dropped,
@@ -101,7 +113,7 @@ def main() -> None:
         answer: dict[str, Any]
         try:
             answer = {"result": operations[request["op"]](request)}
-        except Unavailable as error:
+        except UnavailableHereError as error:
             answer = {"error": str(error), "unavailable": True}
         except (BatchError, OSError) as error:
             answer = {"error": str(error)}

@@ -19,6 +19,7 @@ from typing import Any, TypedDict
 from nettune.lab.frame import syscalls
 from nettune.lab.frame.batch import Step, run_steps
 from nettune.lab.frame.offload import set_offloads
+from nettune.lab.frame.privilege import is_full_root
 
 COMM = "nettune-lab"
 
@@ -48,9 +49,9 @@ def say(message: dict[str, Any]) -> None:
 
 
 def enter_new_namespaces() -> None:
-    """Leave the machine's namespaces; as an ordinary user, become root of a new user namespace first."""
+    """Leave the machine's namespaces; without full root, become root of a new user namespace first."""
     uid, gid = os.getuid(), os.getgid()
-    if os.geteuid() != 0:
+    if not is_full_root():
         syscalls.unshare(syscalls.CLONE_NEWUSER)
         Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
         Path("/proc/self/uid_map").write_text(f"0 {uid} 1", encoding="ascii")
@@ -124,8 +125,8 @@ def _first_process(plan: Plan) -> int:
     try:
         private_mounts()
         build(plan)
-    except Exception as error:
-        say({"error": f"{type(error).__name__}: {error}" if not str(error) else str(error)})
+    except Exception as error:  # noqa: BLE001 (whatever it is, the process that asked must hear of it)
+        say({"error": str(error) or type(error).__name__})
         return 1
     say({"built": True})
     if sys.stdin.readline() != "commit\n":

@@ -40,7 +40,7 @@ def setns(fd: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    """mount(2)."""
+    """Mount a file system, or change a mount."""
     result = _libc.mount(
         source.encode(),
         target.encode(),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import socket
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,19 +17,38 @@ from nettune.lab.frame.batch import Step, run_steps
 
 COMM = "nettune-lab"
 
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+
 
 def flap(params: dict[str, Any]) -> None:
-    """Take a port down for `down_s` every `every_s`; `restore` are the steps that its return needs."""
+    """Take a port down for `down_s` every `every_s`; its return brings the routes back that went with it."""
     node, iface = params["node"], params["iface"]
-    down = [Step(node=node, tool="ip", text=f"link set {iface} down\n")]
-    up = [Step(node=node, tool="ip", text=f"link set {iface} up\n"), *params["restore"]]
     due = time.monotonic()
     while True:
-        run_steps(down)
-        time.sleep(params["down_s"])
-        run_steps(up)
+        with syscalls.network_of(node):
+            set_link(iface, up=False)
+            time.sleep(params["down_s"])
+            set_link(iface, up=True)
+        routes = routes_file(node)
+        if routes.exists():
+            text = routes.read_text(encoding="ascii")
+            run_steps([Step(node=node, tool="ip", text=text, force=True)])
         due = max(due + params["every_s"], time.monotonic())
         time.sleep(due - time.monotonic())
+
+
+def set_link(iface: str, *, up: bool) -> None:
+    """Open or shut an interface of the current network namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        answer = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sh22x", iface.encode(), 0))
+        flags = struct.unpack_from("16sh", answer)[1]
+        flags = flags | _IFF_UP if up else flags & ~_IFF_UP
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh22x", iface.encode(), flags))
+
+
+def routes_file(node: str) -> Path:
+    """The routes that a router was last given by convergence, as `ip -batch` text."""
+    return Path("/run/routes", node)
 
 
 def duty_cycle(params: dict[str, Any]) -> None:
@@ -45,13 +67,13 @@ def duty_cycle(params: dict[str, Any]) -> None:
 
 def processes_of(node: str) -> list[int]:
     """Processes in the node's network namespace, but for the lab's own."""
-    inode = os.stat(f"/run/netns/{node}").st_ino
+    inode = Path("/run/netns", node).stat().st_ino
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
         try:
-            if os.stat(folder / "ns/net").st_ino == inode and _comm(folder) != COMM:
+            if (folder / "ns/net").stat().st_ino == inode and _comm(folder) != COMM:
                 found.append(int(folder.name))
         except OSError:
             continue

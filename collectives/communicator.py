@@ -1,0 +1,187 @@
+"""`Communicator`: one initialisation of a job's ranks on agents that stay.
+
+The agents are processes bound to hosts. Which rank each of them is belongs to the initialisation, so another order of
+hosts needs no new process, only new connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from collectives.connections import Connection, pair
+from nettune.errors import InputError
+
+_BACKEND = "collectives.backends.torch_backend"
+PRELOAD = (_BACKEND,)
+"""What agents for these calls should import before they are forked."""
+
+Seat = str | tuple[str, str]
+"""Where a rank sits: a host, or (host, network interface)."""
+
+
+class Caller(Protocol):
+    """What is needed of `nettune.launch.agents.Agents`."""
+
+    placement: tuple[str, ...]
+
+    def call(
+        self,
+        function: str,
+        kwargs: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None,
+        ranks: Sequence[int] | None = None,
+        timeout_s: float = 60.0,
+    ) -> list[Any]:
+        """Run a function on agents; results in the order of `ranks`."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Times of R repeats of a step at each of N ranks.
+
+    Attributes:
+        total_s: (N lists of R) the whole step.
+        phases_s: name of a phase to (N lists of R).
+    """
+
+    total_s: tuple[tuple[float, ...], ...]
+    phases_s: Mapping[str, tuple[tuple[float, ...], ...]]
+
+    @property
+    def job_s(self) -> list[float]:
+        """Per repeat the slowest rank's time: that of the job."""
+        return slowest(self.total_s)
+
+
+def slowest(of_rank: Sequence[Sequence[float]]) -> list[float]:
+    """Per repeat the largest of the ranks' times."""
+    return [max(column) for column in zip(*of_rank, strict=True)]
+
+
+class Communicator:
+    """Ranks that are connected. Made by `connected`."""
+
+    def __init__(self, agents: Caller, agent_of_rank: Sequence[int], timeout_s: float, init_s: float) -> None:
+        self._agents = agents
+        self._agent_of_rank = list(agent_of_rank)
+        self._timeout_s = timeout_s
+        self.init_s = init_s
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return len(self._agent_of_rank)
+
+    def step(
+        self, work: Sequence[Mapping[str, Any]], *, repeats: int, warmup: int = 0, check: bool = True
+    ) -> StepTimes:
+        """Carry out a step's communication; see `collectives.backends.torch_backend.step_traffic`.
+
+        Raises:
+            AgentError: a rank died, hangs or has a wrong result; the line names it.
+        """
+        results = self._call(
+            "step_traffic",
+            {"phases": list(work), "repeats": repeats, "warmup": warmup, "check": check},
+            operations=1 + (repeats + warmup) * max(1, len(work)),
+        )
+        phases = {
+            str(phase["name"]): tuple(tuple(result["phases"][phase["name"]]) for result in results)
+            for phase in work
+        }
+        return StepTimes(tuple(tuple(result["times_s"]) for result in results), phases)
+
+    def connections(self) -> list[Connection]:
+        """All connections between ranks, both directions.
+
+        Raises:
+            AgentError: a rank died.
+        """
+        return pair(self._call("connections", {}))
+
+    def _call(self, function: str, kwargs: Mapping[str, Any], operations: int = 1) -> list[Any]:
+        # Each operation ends by the group's own time-out, which says more than the agents' can.
+        timeout_s = operations * self._timeout_s + 10
+        return self._agents.call(
+            f"{_BACKEND}:{function}", kwargs, ranks=self._agent_of_rank, timeout_s=timeout_s
+        )
+
+
+@contextlib.contextmanager
+def connected(
+    agents: Caller,
+    seats: Sequence[Seat],
+    *,
+    backend: str = "gloo",
+    iface: str = "eth0",
+    timeout_s: float = 30.0,
+    groups: Sequence[Sequence[int]] = (),
+) -> Iterator[Communicator]:
+    """Connect ranks for the block: rank r is an agent on `seats[r]`.
+
+    Args:
+        agents: running agents; those on hosts without a seat stay idle.
+        seats: host, or (host, interface), of each rank.
+        backend: torch's name of the backend.
+        iface: interface of ranks whose seat names none.
+        timeout_s: for joining, and for every operation.
+        groups: members of process groups beside the one of all ranks, ascending.
+
+    Raises:
+        InputError: more ranks on a host than agents there.
+        AgentError: a rank died, did not join, or cannot connect; the line names it.
+    """
+    hosts, ifaces = zip(*((seat, iface) if isinstance(seat, str) else seat for seat in seats), strict=True)
+    agent_of_rank = seat_agents(agents.placement, hosts)
+    rank_of_agent = {agent: rank for rank, agent in enumerate(agent_of_rank)}
+    world_size = len(seats)
+    shared = {"world_size": world_size, "timeout_s": timeout_s}
+    try:
+        master = agents.call(
+            f"{_BACKEND}:serve_store",
+            {**shared, "iface": ifaces[0]},
+            ranks=agent_of_rank[:1],
+            timeout_s=timeout_s + 10,
+        )[0]
+
+        def join(agent: int) -> dict[str, Any]:
+            rank = rank_of_agent[agent]
+            own = {
+                "rank": rank,
+                "iface": ifaces[rank],
+                "backend": backend,
+                "groups": [list(one) for one in groups],
+            }
+            return {**shared, **master, **own}
+
+        # A joining rank may use the whole time-out twice: to meet, and then to connect.
+        joined = agents.call(
+            f"{_BACKEND}:init_group", join, ranks=agent_of_rank, timeout_s=2 * timeout_s + 10
+        )
+        yield Communicator(agents, agent_of_rank, timeout_s, max(one["init_s"] for one in joined))
+    except BaseException:
+        # The error that is on its way says what happened; agents that are gone cannot leave a group.
+        with contextlib.suppress(Exception):
+            agents.call(f"{_BACKEND}:destroy_group", {}, ranks=agent_of_rank, timeout_s=10)
+        raise
+    agents.call(f"{_BACKEND}:destroy_group", {}, ranks=agent_of_rank, timeout_s=timeout_s)
+
+
+def seat_agents(placement: Sequence[str], hosts: Sequence[str]) -> list[int]:
+    """Agent of each rank: the next free one on its host.
+
+    Raises:
+        InputError: a host has fewer agents than ranks.
+    """
+    free: dict[str, list[int]] = {}
+    for agent, host in enumerate(placement):
+        free.setdefault(host, []).append(agent)
+    chosen = []
+    for rank, host in enumerate(hosts):
+        if not free.get(host):
+            raise InputError(f"rank {rank} sits on {host!r}, which has no free agent")
+        chosen.append(free[host].pop(0))
+    return chosen

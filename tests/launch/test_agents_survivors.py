@@ -1,0 +1,100 @@
+"""Nothing outlives the agents, however their caller or the warm process ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from nettune.launch import AgentError, Agents, strays
+
+PROGRAM = """
+import json, sys, time
+from nettune.launch import Agents, LocalLauncher
+
+class Here(LocalLauncher):
+    def root_argv(self, command):
+        return list(command) if {forked} else None
+
+with Agents(Here(["a", "b", "c"]), ["a", "b", "c"]) as agents:
+    agents.call("launch_work:flee", ranks=[0])
+    print(json.dumps(agents.mark), flush=True)
+    if {busy}:
+        agents.call("launch_work:hang_in_c", lambda rank: {{"rank": rank, "on": 1}}, timeout_s=1000)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "stuck-in-c"])
+@pytest.mark.parametrize("forked", [True, False], ids=["forked", "piped"])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_agents_end_with_their_caller(signum, forked, busy, gone):
+    """Ctrl-C, SIGTERM or SIGKILL of the caller, between calls or in one, leaves no rank and no child of one."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = PROGRAM.format(forked=forked, busy=busy)
+    caller = subprocess.Popen(
+        [sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        mark = json.loads(caller.stdout.readline())
+        # The ranks, what they fled to, and the process or processes in between.
+        assert len(strays.marked(mark)) >= 6
+        caller.send_signal(signum)
+        _, errors = caller.communicate(timeout=15)
+    finally:
+        caller.kill()
+        caller.communicate()
+    assert ("KeyboardInterrupt" in errors) == (signum == signal.SIGINT)
+    gone(mark)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM], ids=lambda s: s.name)
+def test_death_of_the_warm_process_is_told_and_takes_all_along(local_launcher, signum, gone):
+    """When the warm process ends during a call, the call says so at once and no rank lives on."""
+    with Agents(local_launcher, ["a", "b", "c"]) as agents:
+        warm = agents.call("launch_work:identity", ranks=[0])[0]["parent"]
+        agents.call("launch_work:flee", ranks=[0])
+
+        def on_event(rank, event):
+            os.kill(warm, signum)
+
+        with pytest.raises(AgentError, match="the process that holds them") as caught:
+            agents.call(
+                "launch_work:hang_in_c",
+                lambda rank: {"rank": rank, "on": 1},
+                timeout_s=500,
+                on_event=on_event,
+            )
+        if signum == signal.SIGKILL:
+            assert "was killed by SIGKILL" in str(caught.value)
+    gone(agents.mark)
+
+
+def test_death_of_a_relay_is_told_and_takes_its_rank_along(piped_launcher, gone):
+    """When the local end of one rank (its ssh) is killed, that rank is named and does not live on."""
+    with Agents(piped_launcher, ["a", "b", "c"]) as agents:
+        relay = agents.call("launch_work:identity", ranks=[1])[0]["parent"]
+
+        def on_event(rank, event):
+            os.kill(relay, signal.SIGKILL)
+
+        with pytest.raises(AgentError, match="rank 1 on b was killed by SIGKILL"):
+            agents.call(
+                "launch_work:hang_in_c",
+                lambda rank: {"rank": rank, "on": 1},
+                timeout_s=500,
+                on_event=on_event,
+            )
+    gone(agents.mark)
+
+
+def test_exception_in_the_with_block_leaves_nothing(local_launcher, gone):
+    """An error of the caller's own code ends the agents on its way out."""
+    with pytest.raises(ZeroDivisionError), Agents(local_launcher, ["a", "b"]) as agents:
+        agents.call("launch_work:flee")
+        raise ZeroDivisionError
+    gone(agents.mark)
