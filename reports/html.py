@@ -37,12 +37,21 @@ def render_findings(findings: Sequence[Finding], caption: str = "Findings") -> s
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(loader=PackageLoader("reports"), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=PackageLoader("reports"), autoescape=True, undefined=StrictUndefined, finalize=_shown)
     environment.filters["trusted"] = _trusted
     environment.globals["formatted"] = format_table
     environment.globals["grouped"] = group_findings
     environment.globals["kind_of"] = lambda part: type(part).__name__
     return environment
+
+
+def _shown(value: object) -> object:
+    """Characters that no page may hold (controls, halves of surrogate pairs) become question marks."""
+    from markupsafe import Markup
+
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "".join(char if char in "\n\t" or char.isprintable() or char.isspace() else "?" for char in value)
 
 
 def _trusted(text: str) -> str:

@@ -102,6 +102,9 @@ class Running:
             status = self.process.wait(1)
         except subprocess.TimeoutExpired:  # even SIGKILL waits for a process that hangs inside the kernel
             status = -9
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
         text = bytes(self.printed[1]).decode("utf-8", "replace")
         said = " ".join(bytes(self.printed[2]).decode("utf-8", "replace").split())[:2000]
         if self.stopped:

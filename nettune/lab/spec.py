@@ -169,8 +169,9 @@ def make_spec(values: dict[str, Any], file: Path | str | None = None, text: str 
         return LabSpec.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        key = str(first["loc"][0]) if first["loc"] else _key_in(first["msg"])
-        raise InputError(_say(first), file, _line_of(key, text)) from None
+        keys = [str(first["loc"][0])] if first["loc"] else _keys_in(first["msg"])
+        line = next((line for key in keys if (line := _line_of(key, text)) is not None), None)
+        raise InputError(_say(first), file, line) from None
 
 
 def load_spec(path: Path | str) -> LabSpec:
@@ -210,12 +211,11 @@ def _say(error: ErrorDetails) -> str:
             return f"{key}: {error['msg'][:1].lower()}{error['msg'][1:]}, not {error['input']!r:.60}"
 
 
-def _key_in(message: str) -> str | None:
-    return next((key for key in LabSpec.model_fields if re.search(rf"\b{key}\b", message)), None)
+def _keys_in(message: str) -> list[str]:
+    """Keys that a message about several of them names, in its order."""
+    return [word for word in re.findall(r"\w+", message) if word in LabSpec.model_fields]
 
 
-def _line_of(key: str | None, text: str) -> int | None:
-    if key is None:
-        return None
+def _line_of(key: str, text: str) -> int | None:
     pattern = re.compile(rf"""\s*(?:\[+\s*)?["']?{re.escape(key)}["']?\s*[=.\]]""")
     return next((n for n, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)

@@ -87,8 +87,6 @@ def _answer(channel: _Channel, request: Mapping[str, Any]) -> None:
     channel.call = request["id"]
     try:
         result = resolve(request["function"])(**request["kwargs"])
-        sys.stdout.flush()
-        sys.stderr.flush()
         try:
             channel.send({"id": request["id"], "result": result})
         except (TypeError, ValueError) as error:

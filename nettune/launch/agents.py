@@ -8,6 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
 
@@ -243,6 +244,9 @@ class Agents:
     def _failure(self, call: _Call, timeout_s: float) -> AgentError:
         order = list(call.failed)
         stopped = sorted(call.pending)
+        # Words that a rank said before it failed may have come on their pipe after its frame came on the socket.
+        for notice in self._transport.poll(0.0):
+            self._note(notice)
         self._dump(stopped)
         why = "did not answer in time" if not order else f"was stopped because rank {order[0]} failed"
         self._stop(stopped, why)
@@ -250,7 +254,7 @@ class Agents:
         states = []
         for rank in call.ranks:
             if rank in call.failed:
-                states.append(call.failed[rank])
+                states.append(replace(call.failed[rank], log=tuple(self._logs[rank])))
             elif rank in call.pending:
                 stack = "\n".join(own_frames(self._stacks[rank]))
                 states.append(self._state(rank, kind, why, stack))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
 from nettune.errors import InputError
-from nettune.checks import Finding
 from nettune.lab import Lab
 from nettune.launch import Agents, Launcher, run
-from topology.capture import HostCapture
-from topology.discovery.analysis import analyse
-from topology.discovery.collect import collect
-from topology.discovery.l3 import Discovery, build
+from topology.discovery.l3 import Discovery
+from topology.discovery.live import discover
 
 Counters = Callable[[], Mapping[tuple[str, str], Sequence[int]]]
 _FIRST_PORT = 29500
@@ -27,21 +24,19 @@ class Cluster:
     Attributes:
         name: for titles.
         launcher: how to reach hosts and, where it can, switches.
-        captures: what each node said of itself.
-        discovery: fabric, routing and what was dropped on the way.
-        findings: of discovery and of the structure.
-        iface: network interface of the ranks' traffic, rail 0.
-        counters: reads (node, port) -> (rx bytes, tx bytes, ...) of all ports; None where that cannot be done.
+        nodes: all nodes that were asked, hosts and switches.
+        discovery: fabric, routing, findings of the structure, and what was dropped on the way.
+        iface: network interface of the ranks' traffic: the first rail's.
+        counters: reads (node, port) -> (rx bytes, tx bytes, ...) of all ports.
         fresh_port: gives TCP ports that no run of this process has used yet.
     """
 
     name: str
     launcher: Launcher
-    captures: tuple[HostCapture, ...]
+    nodes: tuple[str, ...]
     discovery: Discovery
-    findings: tuple[Finding, ...]
     iface: str
-    counters: Counters | None = None
+    counters: Counters
     fresh_port: Callable[[], int] = field(default_factory=lambda: partial(next, count(_FIRST_PORT)))
 
     @property
@@ -49,28 +44,20 @@ class Cluster:
         """Hosts in the fabric's order; agent i lives on host i."""
         return self.discovery.fabric.hosts
 
+    @property
+    def link_rate_gbps(self) -> float:
+        """Nominal speed of the slowest NIC on the ranks' rail: what busbw is held against."""
+        fabric = self.discovery.fabric
+        return min(float(fabric.ports.speed_gbps[fabric.port_row(host, self.iface)]) for host in self.hosts)
+
     def address(self, host: str) -> str:
         """IP address of a host's first NIC."""
         fabric = self.discovery.fabric
         return fabric.ports.address[fabric.nics(host)[0]]
 
-    def agents(self, preload: Sequence[str] = ("torch",)) -> Agents:
+    def agents(self, preload: Sequence[str] = ()) -> Agents:
         """One persistent agent per host, in the order of `hosts`."""
         return Agents(self.launcher, self.hosts, preload=preload)
-
-    def rediscovered(self) -> Cluster:
-        """The same hosts, asked again: routes and links may have changed."""
-        return replace(self, **_look(self.launcher, [capture.host for capture in self.captures]))
-
-
-def _look(launcher: Launcher, nodes: Sequence[str]) -> dict[str, object]:
-    captures = collect(lambda commands, timeout_s: run(launcher, commands, timeout_s=timeout_s), nodes)
-    discovery = build(captures)
-    return {
-        "captures": tuple(captures),
-        "discovery": discovery,
-        "findings": (*discovery.findings, *analyse(discovery)),
-    }
 
 
 def discover_lab(lab: Lab) -> Cluster:
@@ -81,8 +68,10 @@ def discover_lab(lab: Lab) -> Cluster:
         InputError: no host was found.
     """
     launcher = lab.launcher()
-    cluster = Cluster(name=lab.name, launcher=launcher, iface="", counters=lab.counters, **_look(launcher, lab.nodes))  # type: ignore[arg-type]
-    fabric = cluster.discovery.fabric
-    if not fabric.hosts:
+    nodes = tuple(lab.nodes)
+    discovery = discover(lambda commands, timeout_s: run(launcher, commands, timeout_s=timeout_s), nodes)
+    fabric = discovery.fabric
+    if not any(fabric.nics(host) for host in fabric.hosts):
         raise InputError(f"lab {lab.name!r} has no host with a NIC on its fabric")
-    return replace(cluster, iface=fabric.ports.name[fabric.nics(fabric.hosts[0])[0]])
+    iface = fabric.ports.name[fabric.nics(fabric.hosts[0])[0]]
+    return Cluster(lab.name, launcher, nodes, discovery, iface, lab.counters)

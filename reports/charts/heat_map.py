@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _VALUES_HOSTS = 16  # up to here each cell has its number
 _NAMES_HOSTS = 72
 _MISSING = (0.93, 0.94, 0.95, 1.0)
-_SPREAD = 0.2  # the scale covers at least this share below the best, so that noise does not look like trouble
+_SPREAD = 0.3  # the scale covers at least this share below the best, so that noise does not look like trouble
+_BEST = 95  # percentile of the values where the scale ends: one lucky pair must not make the others look bad
 _COOL = HEAT.reversed()
 
 
@@ -58,7 +59,7 @@ def heat_map(
     np.fill_diagonal(matrix, np.nan)
     known = matrix[np.isfinite(matrix)]
     factor, unit = rate_unit([float(value) for value in known])
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    low, high = (float(known.min()), float(np.percentile(known, _BEST))) if len(known) else (0.0, 1.0)
     norm = Normalize(min(low, (1 - _SPREAD) * high) * factor, (high or 1.0) * factor)
     size = 520.0 if count <= _VALUES_HOSTS else 760.0
     with styled():

@@ -59,23 +59,25 @@ class NamespaceLauncher:
         return Entry(netns=f"/run/netns/{host}", hostname=host, cgroup_procs="/nowhere/cgroup.procs")
 
 
-@pytest.fixture(autouse=True)
-def _work_importable(monkeypatch):
+@pytest.fixture(scope="session", autouse=True)
+def _work_importable():
     """Ranks import work functions by the caller's path."""
-    monkeypatch.syspath_prepend(str(HERE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE))
+        yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def local_launcher():
     return LocalLauncher(["a", "b", "c", "d"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def piped_launcher():
     return QuietPipedLauncher(["a", "b", "c", "d"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def greeting_launcher():
     return PipedLauncher(["a", "b", "c", "d"])
 
@@ -136,7 +138,7 @@ def lab_launcher(lab):
     return lab.launcher()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def gone():
     """Assert that no living process carries a mark any more; a killed one needs a moment to be collected."""
 

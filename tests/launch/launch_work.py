@@ -15,14 +15,13 @@ from pathlib import Path
 
 from nettune.launch.agent import emit
 
-_total = 0
+_sums = [0]
 
 
 def add(amount):
     """Keep a sum in this process."""
-    global _total
-    _total += amount
-    return _total
+    _sums[0] += amount
+    return _sums[0]
 
 
 def identity():

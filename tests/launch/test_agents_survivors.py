@@ -94,7 +94,14 @@ def test_death_of_a_relay_is_told_and_takes_its_rank_along(piped_launcher, gone)
 
 def test_exception_in_the_with_block_leaves_nothing(local_launcher, gone):
     """An error of the caller's own code ends the agents on its way out."""
-    with pytest.raises(ZeroDivisionError), Agents(local_launcher, ["a", "b"]) as agents:
-        agents.call("launch_work:flee")
-        raise ZeroDivisionError
-    gone(agents.mark)
+    marks = []
+
+    def work():
+        with Agents(local_launcher, ["a", "b"]) as agents:
+            marks.append(agents.mark)
+            agents.call("launch_work:flee")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    gone(*marks)

@@ -49,14 +49,16 @@ def listen(seconds):
             if data[at] == 11:
                 ident = struct.unpack("!H", data[at + 12 : at + 14])[0]
                 answers[ident] = router
-for attempt in range(5):
+before = -1
+while before < len(answers):
+    before = len(answers)
     for number in range(len(flows)):
         for ttl in range(1, HOPS + 1):
             if number * 4 + ttl not in answers:
                 out.sendto(*packet(number, ttl))
         if number % 16 == 15:
             listen(0.002)
-    listen(0.5)
+    listen(0.3)
 print(json.dumps([[answers.get(n * 4 + ttl) for ttl in range(1, HOPS + 1)] for n in range(len(flows))]))
 """
 

@@ -1,0 +1,97 @@
+"""A lab that tests share, and real transfers on it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from nettune.lab import Lab, LabSpec
+
+# Receiver: accepts, counts bytes between the first and the last that came within SECONDS, says bit/s.
+RECEIVE = """
+import socket, sys, time
+server = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+print("ready", flush=True)
+server.settimeout(float(sys.argv[2]) + 2)
+total, begun, last = 0, None, None
+try:
+    connection, _ = server.accept()
+    connection.settimeout(float(sys.argv[2]) + 2)
+    while data := connection.recv(1 << 16):
+        last = time.monotonic()
+        if begun is None:
+            begun = last
+        else:
+            total += len(data)
+except TimeoutError:
+    pass
+print(8 * total / (last - begun) if total else 0.0)
+"""
+SEND = """
+import socket, sys, time
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2)
+end = time.monotonic() + float(sys.argv[3])
+connection.settimeout(0.5)
+data = b"x" * 65536
+while time.monotonic() < end:
+    try:
+        connection.send(data)
+    except TimeoutError:
+        pass
+"""
+
+Transfer = Callable[..., list[float]]
+
+
+@pytest.fixture(scope="session")
+def transfer() -> Transfer:
+    """transfer(lab, [(source, destination), ...], seconds) -> Gbit/s of payload of each flow, all at once."""
+
+    def run(lab: Lab, pairs: list[tuple[str, str]], seconds: float = 0.8) -> list[float]:
+        launcher = lab.launcher()
+        receivers, senders = [], []
+        try:
+            for number, (_, destination) in enumerate(pairs):
+                argv = [sys.executable, "-c", RECEIVE, str(5000 + number), str(seconds)]
+                receivers.append(start(launcher.argv(destination, argv)))
+            for receiver in receivers:
+                assert receiver.stdout.readline() == "ready\n"
+            for number, (source, destination) in enumerate(pairs):
+                argv = [sys.executable, "-c", SEND, destination, str(5000 + number), str(seconds)]
+                senders.append(start(launcher.argv(source, argv)))
+            for sender in senders:
+                sender.communicate(timeout=20)
+            return [float(receiver.communicate(timeout=20)[0] or 0) / 1e9 for receiver in receivers]
+        finally:
+            for process in [*senders, *receivers]:
+                process.kill()
+                process.communicate()
+
+    return run
+
+
+def start(argv: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+@pytest.fixture(scope="session")
+def ip_json() -> Callable[..., list[dict]]:
+    """ip_json(lab, node, "route", ...) -> what `ip -j` says there."""
+
+    def run(lab: Lab, node: str, *words: str, tool: str = "ip") -> list[dict]:
+        done = lab.exec(node, [tool, "-j", *words], timeout_s=10)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout or "[]")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """4 leaves, 2 spines, 8 hosts, all links 50 Mbit/s; shared by a module's tests, which undo what they do."""
+    with Lab.up(LabSpec(name="shared", host_rate="50mbit", uplink_rate="50mbit")) as up:
+        yield up
