@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from collectives.connections import Connection, pair
 from nettune.errors import InputError
+from nettune.launch.failures import AgentError
 
 _BACKEND = "collectives.backends.torch_backend"
 PRELOAD = (_BACKEND,)
@@ -105,9 +106,29 @@ class Communicator:
     def _call(self, function: str, kwargs: Mapping[str, Any], operations: int = 1) -> list[Any]:
         # Each operation ends by the group's own time-out, which says more than the agents' can.
         timeout_s = operations * self._timeout_s + 10
-        return self._agents.call(
-            f"{_BACKEND}:{function}", kwargs, ranks=self._agent_of_rank, timeout_s=timeout_s
-        )
+        try:
+            return self._agents.call(
+                f"{_BACKEND}:{function}", kwargs, ranks=self._agent_of_rank, timeout_s=timeout_s
+            )
+        except AgentError as error:
+            raise _blame(error, self._agent_of_rank) from error
+
+
+def _blame(error: AgentError, agent_of_rank: Sequence[int]) -> AgentError:
+    """Put a rank that hangs in front of those that waited for it and complained; else the error as it is.
+
+    Those that waited run into the group's time-out at the same moment; only one that hangs says nothing then.
+    """
+    states = {state.state for state in error.states}
+    silent = [state for state in error.states if state.state in {"stopped", "hung"}]
+    if "died" in states or "raised" not in states or not silent:
+        return error
+    who = ", ".join(f"rank {agent_of_rank.index(one.rank)} on {one.host}" for one in silent)
+    blamed = AgentError(
+        f"{who} hangs: it did not answer while others waited; {error}", error.states, error.ranks
+    )
+    blamed.details = error.details
+    return blamed
 
 
 @contextlib.contextmanager

@@ -32,7 +32,9 @@ WIRE_FACTOR = 1514 / 1448
 bytes of Ethernet, IPv4 and TCP header, as interface counters and tbf count them."""
 
 ACK_FACTOR = 0.011
-"""Bytes of acknowledgements per byte of payload, in the other direction; measured, see the tests of this package."""
+"""Bytes of acknowledgements (66 each) per byte of payload, in the other direction. Measured in the lab on links that
+carry nothing else, 4 MiB at 100 Mbit/s: 0.0088 to 0.011 where queues are short (an acknowledgement for about five
+segments), 0.022 on a congested path (one for every two)."""
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,15 @@ import enum
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from nettune.elements import ElementId
+from nettune.errors import InputError
 
-    from nettune.elements import ElementId
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 FINDING_SCHEMA = "nettune.finding/1"
 
-Source = TypeVar("Source", contravariant=True)
+Source_contra = TypeVar("Source_contra", contravariant=True)
 
 
 class Status(enum.StrEnum):
@@ -68,13 +69,30 @@ class Finding:
             "where": str(self.where),
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Finding:
+        """The inverse of `to_json`.
 
-class Check(Protocol[Source]):
+        Raises:
+            InputError: another schema, an unknown status or element, missing or unknown keys.
+        """
+        if data.get("schema") != FINDING_SCHEMA:
+            raise InputError(
+                f"schema {data.get('schema')!r} is not {FINDING_SCHEMA}; made by another version?"
+            )
+        try:
+            values = {key: value for key, value in data.items() if key != "schema"}
+            return cls(**values | {"status": Status(values["status"]), "where": ElementId(values["where"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"not a finding: {type(error).__name__}: {error}") from error
+
+
+class Check(Protocol[Source_contra]):
     """A named rule that reads one source (captures, probe results, ...) and returns findings."""
 
     name: str
 
-    def run(self, source: Source) -> list[Finding]:
+    def run(self, source: Source_contra) -> list[Finding]:
         """Findings in any order; a PASS finding where the rule was applied and held."""
         ...
 

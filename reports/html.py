@@ -37,7 +37,9 @@ def render_findings(findings: Sequence[Finding], caption: str = "Findings") -> s
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(loader=PackageLoader("reports"), autoescape=True, undefined=StrictUndefined, finalize=_shown)
+    environment = Environment(
+        loader=PackageLoader("reports"), autoescape=True, undefined=StrictUndefined, finalize=_shown
+    )
     environment.filters["trusted"] = _trusted
     environment.globals["formatted"] = format_table
     environment.globals["grouped"] = group_findings

@@ -146,8 +146,8 @@ class Schedule:
         exactly one for every contribution that belongs into the result. Memory: ranks^2 x chunks x 2 bytes.
 
         Raises:
-            ScheduleError: a contribution is missing, foreign or reduced twice; a chunk is sent by a rank that has
-                none of it; two steps of a round write one chunk and one of them replaces it; a step leaves the table.
+            ScheduleError: a contribution is missing, foreign or reduced twice; a chunk is sent, or added to, by a
+                rank that has none of it; two steps of a round write one chunk and one of them replaces it; a step leaves the table.
         """
         held = self._start()
         for number, step in enumerate(self.rounds()):
@@ -185,6 +185,12 @@ class Schedule:
             row = int(np.argmax(empty))
             raise ScheduleError(
                 f"round {number}: rank {step.src[row]} sends chunk {step.chunk[row]}, which it has not"
+            )
+        nothing = step.reduce & ~held[step.dst, step.chunk].any(axis=1)
+        if nothing.any():
+            row = int(np.argmax(nothing))
+            raise ScheduleError(
+                f"round {number}: rank {step.dst[row]} adds to chunk {step.chunk[row]}, of which it has nothing"
             )
         cells = step.dst * self.chunks + step.chunk
         _, index, times = np.unique(cells, return_inverse=True, return_counts=True)

@@ -7,9 +7,12 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from nettune.workflows.run import RunResult
 
 
 class Output(enum.StrEnum):
@@ -36,6 +39,19 @@ def finish(
     else:
         typer.echo(text())
     raise typer.Exit(exit_code)
+
+
+def finish_run(verb: str, output: Output, result: RunResult, progress: Progress) -> None:
+    """Print what a command with a run directory ends with, and leave with its exit code."""
+    progress.done()
+
+    def text() -> str:
+        from reports import text as terminal
+
+        footer = [f"report  {result.report_path}", f"run     {result.run_path}"]
+        return terminal.render(result.report, footer=footer).rstrip("\n")
+
+    finish(verb, output, result.exit_code, result.data, text)
 
 
 class Progress:

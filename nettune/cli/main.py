@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import sys
@@ -86,7 +87,7 @@ def run(words: Sequence[str]) -> int:
 
 def _fail(message: str, words: Sequence[str], code: int) -> None:
     print(f"error: {message}", file=sys.stderr)
-    asked = dict(zip(words, words[1:], strict=False)).get("--output") == "json" or "--output=json" in words
+    asked = dict(itertools.pairwise(words)).get("--output") == "json" or "--output=json" in words
     if asked:
         from reports.jsonform import error_envelope
 

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from nettune.errors import UnavailableError
-from nettune.lab.frame.client import HolderId, start_time
 from nettune.lab.frame.privilege import is_full_root
+from nettune.lab.frame.process import ProcessId, processes_in, start_time
 
 _PERIOD_US = 50_000
 _NAME = re.compile(r"nettune-(\d+)-(\d+)-.+")
@@ -50,13 +50,13 @@ def _may_change(path: Path) -> bool:
     return is_full_root() and os.access(path, os.W_OK)
 
 
-def group_path(holder: HolderId, host: str) -> Path | None:
+def group_path(holder: ProcessId, host: str) -> Path | None:
     """Where the CPU limit of a host is, or would be; None where there is no such controller."""
     root = cpu_root()
     return None if root is None else root[1] / f"nettune-{holder.pid}-{holder.start}-{host}"
 
 
-def limit_cpu(holder: HolderId, host: str, share: float) -> Path:
+def limit_cpu(holder: ProcessId, host: str, share: float) -> Path:
     """Make the group of a host with `share` of one CPU (0..1); processes are moved in by `move_in`.
 
     Raises:
@@ -84,29 +84,17 @@ def limit_cpu(holder: HolderId, host: str, share: float) -> Path:
 
 def move_in(path: Path, netns_inode: int) -> int:
     """Move every process of a network namespace into a group; how many. Repeats until no fork was missed."""
-    moved: set[str] = set()
+    moved: set[int] = set()
     while True:
-        found = {pid for pid in _processes_in(netns_inode) if pid not in moved}
+        found = {pid for pid in processes_in("net", netns_inode) if pid not in moved}
         for pid in found:
             try:
-                (path / "cgroup.procs").write_text(pid, encoding="ascii")
+                (path / "cgroup.procs").write_text(str(pid), encoding="ascii")
             except OSError:
                 continue  # it has ended
         moved |= found
         if not found:
             return len(moved)
-
-
-def _processes_in(netns_inode: int) -> list[str]:
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                if (folder / "ns/net").stat().st_ino == netns_inode:
-                    found.append(folder.name)
-            except OSError:
-                continue
-    return found
 
 
 def remove_group(path: Path) -> None:

@@ -16,7 +16,7 @@ from nettune.errors import InputError, NettuneError, UnavailableError
 from nettune.lab import state as states
 from nettune.lab.cgroups import group_path, remove_group
 from nettune.lab.faults.control import Faults
-from nettune.lab.frame.client import Birth, require_programs, tool_path
+from nettune.lab.frame.client import Birth, end_holder, require_programs, tool_path
 from nettune.lab.frame.privilege import is_full_root
 from nettune.lab.launcher import LabLauncher
 from nettune.lab.plan import make_plan
@@ -78,7 +78,7 @@ class Lab:
         """End every process of the lab and free all it made; nothing happens when it is down already."""
         with states.locked():
             self._site.close()
-            self._site.state.holder.kill()
+            end_holder(self._site.state.holder)
             for host in self.hosts:
                 path = group_path(self._site.state.holder, host)
                 if path is not None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from nettune.errors import InputError
 from nettune.lab.cgroups import group_path
-from nettune.lab.frame.client import HolderId, enter_argv
+from nettune.lab.frame.client import enter_argv
+from nettune.lab.frame.process import ProcessId
 from nettune.launch.base import Entry
 
 # Keeps the working directory, which entering a mount namespace resets, and joins the node's CPU limit if it has one.
@@ -22,7 +23,7 @@ class LabLauncher:
     nodes, and the process sees the node's name as host name.
     """
 
-    def __init__(self, holder: HolderId, hosts: Sequence[str], nodes: Sequence[str], *, user: bool) -> None:
+    def __init__(self, holder: ProcessId, hosts: Sequence[str], nodes: Sequence[str], *, user: bool) -> None:
         self._holder = holder
         self._hosts = list(hosts)
         self._nodes = frozenset(nodes)

@@ -128,7 +128,9 @@ class LabSpec(BaseModel):
         hosts = self.hosts
         for host in hosts:
             if not re.fullmatch(_HOST_NAME, host) or re.fullmatch(_RESERVED_HOST_NAME, host):
-                raise _refuse(f"{host!r} is no host name here; use letters, digits and inner '-', not leafN")
+                raise _refuse(
+                    f"host_names: {host!r} is no host name; use letters, digits and inner '-', not leafN"
+                )
         if len(set(hosts)) != len(hosts):
             raise _refuse("host_names repeats a name; every host needs its own")
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from nettune.errors import NettuneError
 from nettune.lab.cgroups import remove_stale_cgroups
-from nettune.lab.frame.client import HolderId
+from nettune.lab.frame.process import ProcessId
 from nettune.lab.spec import LabSpec, make_spec
 from nettune.lab.wiring import Move
 from nettune.records import write_atomic
@@ -43,7 +43,7 @@ class LabState:
     """
 
     spec: LabSpec
-    holder: HolderId
+    holder: ProcessId
     user: bool
     moves: dict[tuple[str, str], Move] = field(default_factory=dict)
     faults: tuple[dict[str, Any], ...] = ()
@@ -66,7 +66,7 @@ class LabState:
         """Inverse of `to_json`; KeyError, TypeError or ValueError when it is none."""
         return cls(
             spec=make_spec(values["spec"]),
-            holder=HolderId(values["holder"]["pid"], values["holder"]["start"]),
+            holder=ProcessId(values["holder"]["pid"], values["holder"]["start"]),
             user=values["user"],
             moves={(host, nic): Move(leaf, port) for host, nic, leaf, port in values["moves"]},
             faults=tuple(values["faults"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import signal
 import sys
 import time
@@ -24,6 +24,7 @@ from nettune.launch.failures import (
     innermost,
     named,
     own_frames,
+    whole,
 )
 from nettune.launch.forked import ForkedRanks
 from nettune.launch.frames import encode
@@ -33,11 +34,11 @@ from nettune.launch.transport import Notice, Plan, Transport, left
 _GRACE_S = {"raised": 2.0, "died": 0.5}
 """After one rank's failure the others get so long to answer; then they are taken to wait for it in vain."""
 
-_DUMP_S = 1.0
+_DUMP_S = 1.5
 """A rank that is to be stopped gets at most so long to write its stacks."""
 
-_QUIET_S = 0.1
-"""A dump of stacks has ended when nothing came for so long."""
+_QUIET_S = 0.3
+"""A dump of stacks that has begun is taken to have ended when nothing came for so long."""
 
 DUMP_SIGNAL = signal.SIGUSR1
 """Signal that makes a rank write its stacks; `nettune.launch.agent` has the same."""
@@ -92,7 +93,7 @@ class Agents:
     ) -> None:
         self.placement = tuple(placement)
         own = [dict(env(rank) if callable(env) else env or {}) for rank in range(len(self.placement))]
-        plan = Plan(self.placement, tuple(preload), own, threads, python, secrets.token_hex(8))
+        plan = Plan(self.placement, tuple(preload), own, threads, python, os.urandom(8).hex())
         self.mark = plan.mark
         self._logs = [deque[str](maxlen=LOG_LINES) for _ in self.placement]
         # While a rank writes the stacks of its threads, its output goes here.
@@ -280,13 +281,15 @@ class Agents:
         for rank in ranks:
             self._transport.signal(rank, DUMP_SIGNAL)
         deadline = time.monotonic() + _DUMP_S
-        while left(deadline) > 0 and ranks:
+        waiting = set(ranks)
+        while waiting and left(deadline) > 0:
             notices = self._transport.poll(min(left(deadline), _QUIET_S))
             for notice in notices:
                 self._note(notice)
-            silent = [rank for rank in ranks if not self._stacks[rank] and rank not in self._dead]
-            if not notices and not silent:
-                break
+            waiting = {rank for rank in waiting if not whole(self._stacks[rank])} - self._dead.keys()
+            if not notices and all(self._stacks[rank] for rank in waiting):
+                # Stacks too deep to be written to their end have no end to be seen.
+                return
 
     def _stop(self, ranks: Iterable[int], why: str) -> None:
         for rank in ranks:

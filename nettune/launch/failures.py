@@ -119,6 +119,11 @@ def innermost(stack: Iterable[str]) -> str:
     return found
 
 
+def whole(stack: Iterable[str]) -> bool:
+    """A dump of stacks is complete: the outermost frame of the main thread, which comes last, is there."""
+    return any(line.endswith("in _run_module_as_main") for line in stack)
+
+
 def own_frames(stack: Iterable[str]) -> list[str]:
     """A dump of stacks without the frames of the agent that stand below the work function."""
     kept = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import select
 import signal
 import subprocess
@@ -124,7 +123,7 @@ def run(
         UnavailableError: the launcher's own program (ssh, nsenter) is missing.
         NettuneError: the launcher does not know a host.
     """
-    mark = secrets.token_hex(8)
+    mark = os.urandom(8).hex()
     waiting = list(enumerate(commands))[::-1]
     running: list[_Job] = []
     outcomes: dict[int, Outcome] = {}

@@ -63,6 +63,7 @@ class FlowResult:
         stage: 1 first pass, 2 re-test of suspects.
         round: number of the round; flows of one round ran at the same time.
         alone: nothing else ran in its round.
+        pace: share of the nominal rate, on the wire, that the sender held to.
         offered_gbps: payload rate that the sender held to; 0 where no speed is known and it sent as fast as it went.
         delivered_gbps: payload rate at the receiver.
         share: delivered rate, headers counted, over nominal; NaN where no speed is known.
@@ -81,6 +82,7 @@ class FlowResult:
     stage: int = 1
     round: int = 0
     alone: bool = False
+    pace: float = 1.0
     offered_gbps: float = 0.0
     delivered_gbps: float = 0.0
     share: float = float("nan")

@@ -115,7 +115,9 @@ def pack(
         taken: list[ProbeFlow] = []
         left = []
         for pair in order:
-            free = [flow for flow in pair.flows if used.isdisjoint(flow.links)] if len(taken) < at_once else []
+            free = (
+                [flow for flow in pair.flows if used.isdisjoint(flow.links)] if len(taken) < at_once else []
+            )
             if not free:
                 left.append(pair)
                 continue
@@ -132,7 +134,8 @@ def pack(
 def _crossed(flow: ProbeFlow, crossings: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     """Sum of squares favours a path with evenly used links over one with a busy and an idle link."""
     return sum(
-        probability * float(np.square(crossings[list(links)]).sum()) for probability, links in flow.alternatives
+        probability * float(np.square(crossings[list(links)]).sum())
+        for probability, links in flow.alternatives
     )
 
 

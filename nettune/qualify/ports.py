@@ -40,7 +40,9 @@ class Pair:
     flows: tuple[ProbeFlow, ...]
 
 
-def find_pairs(routing: Routing, wanted: Sequence[tuple[int, int]]) -> tuple[list[Pair], list[tuple[int, int, str]]]:
+def find_pairs(
+    routing: Routing, wanted: Sequence[tuple[int, int]]
+) -> tuple[list[Pair], list[tuple[int, int, str]]]:
     """Pairs with a flow for every path, and (source, target, reason) of those without a route.
 
     Args:

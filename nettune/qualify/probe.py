@@ -260,7 +260,9 @@ class _Sender:
 class _Receivers:
     """All incoming flows of a round; finds the flow of a connection by its addresses and port."""
 
-    def __init__(self, flows: list[dict[str, Any]], duration_s: float, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self, flows: list[dict[str, Any]], duration_s: float, selector: selectors.BaseSelector
+    ) -> None:
         self.figures: dict[int, dict[str, Any]] = {}
         self._duration_s = duration_s
         self._selector = selector
@@ -362,7 +364,9 @@ class _Stream:
         if not self._samples:
             return {"bytes": 0, "samples": []}
         first, base = self._samples[0]
-        samples = [(at - first, count - base) for at, count in self._samples if at - first <= duration_s * 1.5]
+        samples = [
+            (at - first, count - base) for at, count in self._samples if at - first <= duration_s * 1.5
+        ]
         step = max(1, -(-len(samples) // _SAMPLES))
         kept = samples[::step]
         if kept[-1] != samples[-1]:

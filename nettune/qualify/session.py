@@ -25,6 +25,8 @@ _STALLED_RATIO = 0.05
 class Caller(Protocol):
     """What is needed of `nettune.launch.Agents`."""
 
+    placement: tuple[str, ...]
+
     def call(
         self,
         function: str,
@@ -48,7 +50,11 @@ class Session:
 
     def __enter__(self) -> Session:
         addresses = {
-            rank: [self.fabric.ports.address[nic] for nic in self.fabric.nics(host) if self.fabric.ports.address[nic]]
+            rank: [
+                self.fabric.ports.address[nic]
+                for nic in self.fabric.nics(host)
+                if self.fabric.ports.address[nic]
+            ]
             for host, rank in self.rank_of_host.items()
         }
         self.agents.call(
@@ -64,7 +70,9 @@ class Session:
         if kind is None:
             self.agents.call("nettune.qualify.probe:close_ports", {}, ranks=list(self.rank_of_host.values()))
 
-    def run(self, flows: Sequence[ProbeFlow], duration_s: float, *, stage: int = 1, pace: float) -> list[FlowResult]:
+    def run(
+        self, flows: Sequence[ProbeFlow], duration_s: float, *, stage: int = 1, pace: float
+    ) -> list[FlowResult]:
         """One round; all flows at the same time, each held to `pace` of its path's nominal rate (on the wire).
 
         Raises:
@@ -78,19 +86,25 @@ class Session:
             offered.append(self._offered_gbps(flow, pace))
             ends = {"src": self._address(flow.src_port), "dst": self._address(flow.dst_port)}
             key = {"id": number + 1000 * self._rounds, **ends, "tcp_ports": list(flow.tcp_ports)}
-            send.setdefault(self._rank(flow.src_port), []).append({
-                **key,
-                "tcp_port": TCP_PORT,
-                "udp_ports": list(flow.udp_ports),
-                "udp_port": UDP_PORT,
-                "rate_bytes_per_s": round(offered[-1] * 1e9 / 8),
-                "mtu": self._mtu(flow.src_port),
-            })
+            send.setdefault(self._rank(flow.src_port), []).append(
+                {
+                    **key,
+                    "tcp_port": TCP_PORT,
+                    "udp_ports": list(flow.udp_ports),
+                    "udp_port": UDP_PORT,
+                    "rate_bytes_per_s": round(offered[-1] * 1e9 / 8),
+                    "mtu": self._mtu(flow.src_port),
+                }
+            )
             receive.setdefault(self._rank(flow.dst_port), []).append(key)
         ranks = sorted(send.keys() | receive.keys())
         answers = self.agents.call(
             "nettune.qualify.probe:transfer",
-            lambda rank: {"send": send.get(rank, []), "receive": receive.get(rank, []), "duration_s": duration_s},
+            lambda rank: {
+                "send": send.get(rank, []),
+                "receive": receive.get(rank, []),
+                "duration_s": duration_s,
+            },
             ranks=ranks,
             timeout_s=duration_s + 20.0,
         )
@@ -105,7 +119,7 @@ class Session:
             results.append(
                 self._result(
                     flow, sent[key_text], received[key_text], offered[number], duration_s,
-                    stage=stage, round=self._rounds, alone=len(flows) == 1,
+                    stage=stage, round=self._rounds, alone=len(flows) == 1 or stage == 2, pace=pace,
                 )
             )  # fmt: skip
         self.results += results
@@ -196,7 +210,12 @@ def flow_state(
 ) -> FlowState:
     """The state of a flow by its two ends' figures."""
     if not sent["connected"]:
-        local = sent["error"] and sent["error"] not in {"ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ECONNREFUSED"}
+        local = sent["error"] and sent["error"] not in {
+            "ETIMEDOUT",
+            "EHOSTUNREACH",
+            "ENETUNREACH",
+            "ECONNREFUSED",
+        }
         return FlowState.ERROR if local or sent["error"] == "ECONNREFUSED" else FlowState.DEAD
     if received["bytes"] == 0 or rate_gbps < _STALLED_RATIO * offered_gbps:
         return FlowState.STALLED

@@ -30,4 +30,6 @@ _SIZE = 280
 def tcp_info(sock: socket.socket) -> dict[str, int]:
     """Chosen fields by name; times in microseconds, rates in bytes per second."""
     data = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SIZE).ljust(_SIZE, b"\0")
-    return {name: int(struct.unpack_from("=" + kind, data, offset)[0]) for name, (offset, kind) in _FIELDS.items()}
+    return {
+        name: int(struct.unpack_from("=" + kind, data, offset)[0]) for name, (offset, kind) in _FIELDS.items()
+    }

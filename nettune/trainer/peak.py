@@ -2,7 +2,8 @@
 
 On CPUs it is measured here and now, with all ranks running at once: ranks that share cores share the peak, and the
 figure of one process alone would make MFU look bad by the number of ranks a core. On GPUs it is the vendor's dense
-bf16 figure by device name; a device that the table does not know is measured, never guessed.
+bf16 figure by device name; a device that the table does not know has no figure here, never a guessed one.
+`measure_peak` measures the CPU, which is where this trainer runs.
 """
 
 from __future__ import annotations

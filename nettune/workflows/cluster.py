@@ -10,6 +10,8 @@ from itertools import count
 from nettune.errors import InputError
 from nettune.lab import Lab
 from nettune.launch import Agents, Launcher, run
+from topology.discovery.collect import Run, collect
+from topology.discovery.counters import counters_of
 from topology.discovery.l3 import Discovery
 from topology.discovery.live import discover
 
@@ -55,6 +57,16 @@ class Cluster:
         fabric = self.discovery.fabric
         return fabric.ports.address[fabric.nics(host)[0]]
 
+    def carrier_changes(self) -> dict[tuple[str, str], int]:
+        """(node, port) -> times that its carrier came or went since it was made."""
+        captures = collect(_runner(self.launcher), self.nodes)
+        return {
+            (capture.host, port): counters.carrier_changes
+            for capture in captures
+            for port, counters in counters_of(capture).items()
+            if counters.carrier_changes is not None
+        }
+
     def agents(self, preload: Sequence[str] = ()) -> Agents:
         """One persistent agent per host, in the order of `hosts`."""
         return Agents(self.launcher, self.hosts, preload=preload)
@@ -69,9 +81,13 @@ def discover_lab(lab: Lab) -> Cluster:
     """
     launcher = lab.launcher()
     nodes = tuple(lab.nodes)
-    discovery = discover(lambda commands, timeout_s: run(launcher, commands, timeout_s=timeout_s), nodes)
+    discovery = discover(_runner(launcher), nodes)
     fabric = discovery.fabric
     if not any(fabric.nics(host) for host in fabric.hosts):
         raise InputError(f"lab {lab.name!r} has no host with a NIC on its fabric")
     iface = fabric.ports.name[fabric.nics(fabric.hosts[0])[0]]
     return Cluster(lab.name, launcher, nodes, discovery, iface, lab.counters)
+
+
+def _runner(launcher: Launcher) -> Run:
+    return lambda commands, timeout_s: run(launcher, commands, timeout_s=timeout_s)

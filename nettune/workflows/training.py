@@ -2,39 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from nettune.launch import Agents
 from nettune.trainer.config import TrainConfig
 from nettune.trainer.flops import Flops, count_flops
 from nettune.trainer.peak import Peak, cluster_peak
-from nettune.workflows.cluster import Cluster
+
+
+class Reach(Protocol):
+    """How ranks reach one another; `Cluster` is one."""
+
+    @property
+    def iface(self) -> str:
+        """Network interface of the ranks' traffic."""
+        ...
+
+    @property
+    def fresh_port(self) -> Callable[[], int]:
+        """Gives a TCP port that is free on the first rank's host."""
+        ...
+
+    def address(self, host: str) -> str:
+        """IP address of a host on that interface."""
+        ...
+
 
 _TRAIN = "nettune.trainer.train"
 _SETUP_TIMEOUT_S = 60.0
 
 
 class Training:
-    """A job on a cluster's agents; every `run` makes new connections, hence draws new ports.
+    """A job on agents; every `run` makes new connections, hence draws new ports.
 
     Args:
-        cluster: the cluster.
-        agents: its agents, as `Cluster.agents` gives them.
+        reach: how ranks reach one another.
+        agents: one agent per host.
         config: the job.
     """
 
-    def __init__(self, cluster: Cluster, agents: Agents, config: TrainConfig) -> None:
-        self._cluster = cluster
+    def __init__(self, reach: Reach, agents: Agents, config: TrainConfig) -> None:
+        self._reach = reach
         self._agents = agents
         self.config = config
 
     @property
     def flops(self) -> Flops:
         """Model FLOPs of one step of the whole job, with their convention."""
-        return count_flops(self.config.model, self.config.tokens_per_rank * len(self._cluster.hosts))
+        return count_flops(self.config.model, self.config.tokens_per_rank * len(self._agents.placement))
 
-    def run(self, order: Sequence[str], steps: int, *, warmup: int = 2, **changes: Any) -> list[dict[str, Any]]:
+    def run(
+        self,
+        order: Sequence[str],
+        steps: int,
+        *,
+        warmup: int = 2,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> list[dict[str, Any]]:
         """Train with rank r on `order[r]`; `changes` replace fields of the config.
 
         Returns:
@@ -61,17 +87,19 @@ class Training:
         self._agents.call(f"{_TRAIN}:teardown")
         return cluster_peak(measured)
 
-    def _set_up(self, order: Sequence[str], changes: dict[str, Any]) -> None:
+    def _set_up(self, order: Sequence[str], changes: Mapping[str, Any]) -> None:
         rank_of = {host: rank for rank, host in enumerate(order)}
         shared = {
             "world_size": len(order),
-            "master_addr": self._cluster.address(order[0]),
-            "master_port": self._cluster.fresh_port(),
-            "iface": self._cluster.iface,
+            "master_addr": self._reach.address(order[0]),
+            "master_port": self._reach.fresh_port(),
+            "iface": self._reach.iface,
             "config": self.config.with_changes(**changes).to_json(),
             "timeout_s": _SETUP_TIMEOUT_S,
         }
         placement = self._agents.placement
         self._agents.call(
-            f"{_TRAIN}:setup", lambda agent: {"rank": rank_of[placement[agent]], **shared}, timeout_s=_SETUP_TIMEOUT_S + 10
+            f"{_TRAIN}:setup",
+            lambda agent: {"rank": rank_of[placement[agent]], **shared},
+            timeout_s=_SETUP_TIMEOUT_S + 10,
         )

@@ -81,10 +81,11 @@ def clos_layout(fabric: Fabric, width: float, name_length: int) -> Layout:
     return Layout(x, y, box_width, box_height, ends, height, upright, slot)
 
 
-def spread_out(wanted: Floats, gap: float) -> Floats:
-    """Positions nearest to the wanted ones (least squares), in the same order and at least `gap` apart.
+def spread_out(wanted: Floats, gap: float, low: float = -np.inf, high: float = np.inf) -> Floats:
+    """Positions nearest to the wanted ones (least squares), in the same order, at least `gap` apart, within limits.
 
-    Pool adjacent violators on wanted[i] - i * gap.
+    Pool adjacent violators on wanted[i] - i * gap; the limits are met by clipping, which keeps it optimal.
+    Where the limits leave too little room, `gap` wins and the upper limit is passed.
     """
     shifted = wanted - gap * np.arange(len(wanted))
     pools: list[list[float]] = []  # [mean, size]
@@ -96,6 +97,7 @@ def spread_out(wanted: Floats, gap: float) -> Floats:
             below[0] = (below[0] * below[1] + mean * size) / (below[1] + size)
             below[1] += size
     level = np.concatenate([np.full(int(size), mean) for mean, size in pools]) if pools else np.zeros(0)
+    level = np.maximum(np.minimum(level, high - gap * (len(wanted) - 1)), low)
     return level + gap * np.arange(len(wanted))
 
 
@@ -147,10 +149,7 @@ def _place_switches(
     longest = max(len(fabric.nodes.name[row]) for row in order)
     size = max(4.0, min(room - 6, max(64.0, longest * _CHARACTER_PX + 16, min(180.0, 0.45 * room))))
     gap = min(room, size + 8) if tier[order[0]] == 1 else room
-    places = spread_out(np.array([wanted[row] for row in order]), gap)
-    low, high = size / 2, width - size / 2
-    excess = max(0.0, float(places[-1]) - high) - max(0.0, low - float(places[0]))
-    x[order] = places - excess
+    x[order] = spread_out(np.array([wanted[row] for row in order]), gap, size / 2, width - size / 2)
     box_width[order] = size
 
 

@@ -63,7 +63,8 @@ def heat_map(
     norm = Normalize(min(low, (1 - _SPREAD) * high) * factor, (high or 1.0) * factor)
     size = 520.0 if count <= _VALUES_HOSTS else 760.0
     with styled():
-        figure = canvas(size + 150, size)
+        words = [min(14, max(map(len, names), default=0)) for names in (hosts, leaves)]
+        figure = canvas(size + 100 + 7.5 * sum(words), size)
         axes = figure.add_subplot()
         colours = _COOL(norm(np.nan_to_num(matrix * factor)))
         colours[~np.isfinite(matrix)] = _MISSING

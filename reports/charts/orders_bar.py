@@ -86,7 +86,7 @@ def orders_bar(
                 f"link rate {rate:.4g}", (rate, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3),
                 textcoords="offset points", ha="center", fontsize=11, color=MUTED,
             )  # fmt: skip
-        axes.set_yticks(range(len(orders)), [label(bar.name) for bar in orders])
+        axes.set_yticks(range(len(orders)), [label(bar.name, 28 if wide else 22) for bar in orders])
         axes.set_ylim(max(1, len(orders)) - 0.4, -0.6)
         axes.set_xlim(0, top * (1.24 if wide else 1.55))
         axes.set_xlabel(f"{label(quantity, 40)} [{unit}]")

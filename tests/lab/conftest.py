@@ -49,7 +49,7 @@ Transfer = Callable[..., list[float]]
 
 @pytest.fixture(scope="session")
 def transfer() -> Transfer:
-    """transfer(lab, [(source, destination), ...], seconds) -> Gbit/s of payload of each flow, all at once."""
+    """Give transfer(lab, [(source, destination), ...], seconds): Gbit/s of payload of each flow, all at once."""
 
     def run(lab: Lab, pairs: list[tuple[str, str]], seconds: float = 0.8) -> list[float]:
         launcher = lab.launcher()
@@ -80,7 +80,7 @@ def start(argv: list[str]) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="session")
 def ip_json() -> Callable[..., list[dict]]:
-    """ip_json(lab, node, "route", ...) -> what `ip -j` says there."""
+    """Give ip_json(lab, node, "route", ...): what `ip -j` says there."""
 
     def run(lab: Lab, node: str, *words: str, tool: str = "ip") -> list[dict]:
         done = lab.exec(node, [tool, "-j", *words], timeout_s=10)

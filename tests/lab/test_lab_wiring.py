@@ -47,7 +47,9 @@ def test_every_port_has_one_cable_and_every_address_one_port(wiring):
             prefix = ipaddress.ip_network(wiring.prefix(link.upper.node))
             assert ipaddress.ip_address(link.lower.address) in prefix
     spec = wiring.spec
-    assert len(wiring.links) == spec.host_count * spec.rails + spec.leaves * spec.spines * spec.parallel_uplinks
+    assert (
+        len(wiring.links) == spec.host_count * spec.rails + spec.leaves * spec.spines * spec.parallel_uplinks
+    )
 
 
 def test_rails_go_to_the_leaves_that_the_wiring_says():

@@ -29,9 +29,17 @@ with Agents(Here(["a", "b", "c"]), ["a", "b", "c"]) as agents:
 """
 
 
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "stuck-in-c"])
-@pytest.mark.parametrize("forked", [True, False], ids=["forked", "piped"])
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    ("signum", "forked", "busy"),
+    [
+        (signal.SIGINT, True, True),
+        (signal.SIGINT, False, False),
+        (signal.SIGTERM, True, False),
+        (signal.SIGKILL, True, False),
+        (signal.SIGKILL, True, True),
+        (signal.SIGKILL, False, True),
+    ],
+)
 def test_agents_end_with_their_caller(signum, forked, busy, gone):
     """Ctrl-C, SIGTERM or SIGKILL of the caller, between calls or in one, leaves no rank and no child of one."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -49,6 +57,33 @@ def test_agents_end_with_their_caller(signum, forked, busy, gone):
         caller.kill()
         caller.communicate()
     assert ("KeyboardInterrupt" in errors) == (signum == signal.SIGINT)
+    gone(mark)
+
+
+def test_ranks_end_when_caller_and_warm_process_are_both_killed(gone):
+    """With nobody left to look after them, the kernel ends the ranks, also one that is stuck in C."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = (
+        "import json, sys\n"
+        "from nettune.launch import Agents, LocalLauncher\n"
+        "with Agents(LocalLauncher(), ['localhost'] * 3) as agents:\n"
+        "    warm = agents.call('launch_work:identity')[0]['parent']\n"
+        "    def tell(rank, event):\n"
+        "        print(json.dumps([agents.mark, warm]), flush=True)\n"
+        "    agents.call('launch_work:hang_in_c', lambda rank: {'rank': rank, 'on': 1}, timeout_s=1000, on_event=tell)\n"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, text=True)
+    try:
+        mark, warm = json.loads(caller.stdout.readline())
+        assert len(strays.marked(mark)) == 4
+        # Held still first, so that neither can act on the other's death.
+        os.kill(warm, signal.SIGSTOP)
+        caller.kill()
+        os.kill(warm, signal.SIGKILL)
+        caller.communicate(timeout=15)
+    finally:
+        caller.kill()
+        caller.communicate()
     gone(mark)
 
 

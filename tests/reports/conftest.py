@@ -1,19 +1,23 @@
-"""Fixtures for reports: the made-up report, its fabrics, and a watch over what charts draw."""
+"""Fixtures for reports: the made-up report, its fabrics, and a reader of what charts draw."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+import itertools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure as MplFigure
-from matplotlib.text import Text
-from matplotlib.transforms import Bbox
+from matplotlib import font_manager
 
 LEAST_FONT_PX = 9.0
+SLACK_PX = 1.0
 
 
 @pytest.fixture(scope="session")
@@ -28,47 +32,93 @@ def sample() -> ModuleType:
     return module
 
 
-@pytest.fixture
-def layout_faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What is unreadable in the charts drawn meanwhile: texts that overlap, leave the figure or are too small."""
-    faults: list[str] = []
-    saved = MplFigure.savefig
-
-    def watched(self: MplFigure, *args, **kwargs):
-        result = saved(self, *args, **kwargs)
-        faults.extend(_faults(self))
-        return result
-
-    monkeypatch.setattr(MplFigure, "savefig", watched)
-    yield faults
+@pytest.fixture(scope="session")
+def sample_report(sample):
+    """The made-up report with every kind of part; drawn once."""
+    return sample.sample_report()
 
 
-def _faults(figure: MplFigure) -> list[str]:
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    shown: list[tuple[str, Bbox]] = []
-    for text in figure.findobj(Text):
-        assert isinstance(text, Text)
-        if text.get_visible() and text.get_text().strip() and _reaches(text, renderer):
-            shown.append((text.get_text(), text.get_window_extent(renderer).padded(-1.0)))
-            if text.get_fontsize() < LEAST_FONT_PX:
-                return [f"{text.get_text()!r} has a font of {text.get_fontsize()} px"]
-    whole = figure.bbox.padded(1.0)
-    faults = [f"{name!r} leaves the figure" for name, box in shown if not _inside(box, whole)]
-    for index, (name, box) in enumerate(shown):
-        faults += [f"{name!r} lies on {other!r}" for other, there in shown[index + 1 :] if box.overlaps(there)]
+@pytest.fixture(scope="session")
+def unreadable() -> Callable[[str], list[str]]:
+    """What a reader of an SVG would stumble over: texts that overlap, are cut off or are too small."""
+    return _unreadable
+
+
+@dataclass(frozen=True)
+class DrawnText:
+    text: str
+    size: float
+    corners: np.ndarray
+
+
+def drawn_texts(svg: str) -> list[DrawnText]:
+    """The texts of an SVG of `reports.charts` with their outlines in DejaVu Sans, the widest font that may be used."""
+    reader = _SvgReader()
+    reader.feed(svg)
+    return reader.texts
+
+
+def _unreadable(svg: str) -> list[str]:
+    size = re.search(r"viewBox=\"0 0 ([\d.]+) ([\d.]+)\"", svg)
+    assert size is not None
+    whole = np.array([float(size[1]), float(size[2])])
+    texts = drawn_texts(svg)
+    faults = [f"{one.text!r} has {one.size} px" for one in texts if one.size < LEAST_FONT_PX]
+    faults += [
+        f"{one.text!r} is cut off"
+        for one in texts
+        if one.corners.min() < -SLACK_PX or (one.corners > whole + SLACK_PX).any()
+    ]
+    faults += [
+        f"{a.text!r} lies on {b.text!r}" for a, b in itertools.combinations(texts, 2) if _overlap(a, b)
+    ]
     return faults
 
 
-def _reaches(text: Text, renderer: object) -> bool:
-    """Tick labels outside the limits of their axis exist but are not drawn."""
-    axes = text.axes
-    if axes is None or text not in [*axes.get_xticklabels(), *axes.get_yticklabels()]:
-        return True
-    x, y = text.get_position()
-    horizontal = text in axes.get_xticklabels()
-    low, high = sorted(axes.get_xlim() if horizontal else axes.get_ylim())
-    return bool(low - 1e-9 <= (x if horizontal else y) <= high + 1e-9)
+class _SvgReader(HTMLParser):
+    """Collects <text> elements as matplotlib writes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[DrawnText] = []
+        self._open: dict[str, str] | None = None
+
+    def handle_starttag(self, tag, attrs):
+        self._open = {key: value or "" for key, value in attrs} if tag == "text" else None
+
+    def handle_data(self, data):
+        if self._open is not None and data.strip():
+            self.texts.append(_drawn(data.strip(), self._open))
+            self._open = None
 
 
-def _inside(box: Bbox, whole: Bbox) -> bool:
-    return box.x0 >= whole.x0 and box.y0 >= whole.y0 and box.x1 <= whole.x1 and box.y1 <= whole.y1
+def _drawn(text: str, attributes: dict[str, str]) -> DrawnText:
+    style, transform = attributes["style"], attributes.get("transform", "")
+    size_match = re.search(r"([\d.]+)px", style)
+    assert size_match is not None
+    size = float(size_match[1])
+    bold = bool(re.search(r"\b(700|bold)\b", style))
+    font = font_manager.get_font(font_manager.findfont(f"DejaVu Sans:{'bold' if bold else 'regular'}"))
+    font.set_size(size, 72)
+    font.set_text(text)
+    width = font.get_width_height()[0] / 64
+    anchor = re.search(r"text-anchor: (\w+)", style)
+    left = {"middle": -width / 2, "end": -width}.get(anchor[1] if anchor else "start", 0.0)
+    turn = re.search(r"rotate\((-?[\d.]+)", transform)
+    angle = math.radians(float(turn[1])) if turn else 0.0
+    moved = re.search(r"translate\((-?[\d.]+)[ ,]+(-?[\d.]+)\)", transform)
+    at = [float(moved[1]), float(moved[2])] if moved else [float(attributes["x"]), float(attributes["y"])]
+    rise = 0.72 * size - 0.5  # capitals; half a pixel of touching is no fault
+    box = np.array([[left, 0.0], [left + width, 0.0], [left + width, -rise], [left, -rise]])
+    cos, sin = math.cos(angle), math.sin(angle)
+    return DrawnText(text, size, box @ np.array([[cos, sin], [-sin, cos]]) + np.array(at))
+
+
+def _overlap(a: DrawnText, b: DrawnText) -> bool:
+    """Separating axes of two rectangles."""
+    for box in (a.corners, b.corners):
+        for side in (box[1] - box[0], box[2] - box[1]):
+            along_a, along_b = a.corners @ side, b.corners @ side
+            if along_a.max() <= along_b.min() or along_b.max() <= along_a.min():
+                return False
+    return True

@@ -26,7 +26,9 @@ LINK_GBPS = 0.1
 ORDERS = ("nettune", "depth-first", "lexicographic", "random")
 
 
-def clos(leaves: int = 4, hosts_per_leaf: int = 2, spines: int = 2, parallel: int = 1, rails: int = 1) -> Fabric:
+def clos(
+    leaves: int = 4, hosts_per_leaf: int = 2, spines: int = 2, parallel: int = 1, rails: int = 1
+) -> Fabric:
     """Hosts h0.., leaves, spines; with several rails each group of `rails` leaves shares its hosts."""
     builder = FabricBuilder()
     groups = leaves // rails
@@ -62,8 +64,14 @@ def sample_report(seed: int = 0) -> Report:
     ours = np.where(uplinks, rng.choice([0.0, 7.34e6], fabric.directed_count), 7.34e6)
     random = np.where(uplinks, rng.integers(0, 5, fabric.directed_count) * 7.34e6, 7.34e6)
     centres = dict(zip(ORDERS, (0.0928, 0.0921, 0.0712, 0.0461), strict=True))
-    inits = {name: rng.normal(centre, 0.002 + 0.06 * (0.0928 - centre), 5) for name, centre in centres.items()}
-    bars = [OrderBar(name, bootstrap_median([[v] for v in inits[name]]), inits[name], name == "nettune") for name in ORDERS]
+    inits = {
+        name: rng.normal(centre, 0.002 + 0.06 * (0.0928 - centre), 5).tolist()
+        for name, centre in centres.items()
+    }
+    bars = [
+        OrderBar(name, bootstrap_median([[v] for v in inits[name]]), inits[name], name == "nettune")
+        for name in ORDERS
+    ]
     return Report(
         title="nettune demo: what the network gives, and what it gave before",
         subtitle="Emulated fabric: 4 leaves x 2 hosts, 2 spines, 100 Mbit/s links; 8 ranks, gloo over TCP; seed 0",
@@ -133,7 +141,12 @@ def _maps(fabric: Fabric, random: np.ndarray, ours: np.ndarray) -> Figure:
         fabric,
         [
             MapView("random order", random / 1e6, {f"h{i}": f"rank {r}" for i, r in enumerate(shuffled)}),
-            MapView("nettune's order", ours / 1e6, {f"h{i}": f"rank {i}" for i in range(8)}, [ElementId.host("h5")]),
+            MapView(
+                "nettune's order",
+                ours / 1e6,
+                {f"h{i}": f"rank {i}" for i in range(8)},
+                [ElementId.host("h5")],
+            ),
         ],
         quantity="sent per all-reduce [MB]",
         caption="Bytes on every cable in each direction during one 4 MiB all-reduce, from the kernel's counters.",
@@ -144,13 +157,20 @@ def _loads(
     fabric: Fabric, random: np.ndarray, ours: np.ndarray, uplinks: np.ndarray, rng: np.random.Generator
 ) -> list[Figure]:
     rows = [
-        LinkRow(fabric.directed_name(link), float(ours[link]), float(ours[link] * rng.normal(1.012, 0.004) + 9e4))
+        LinkRow(
+            fabric.directed_name(link), float(ours[link]), float(ours[link] * rng.normal(1.012, 0.004) + 9e4)
+        )
         for link in range(fabric.directed_count)
     ]
     return [
-        measured_against_predicted(rows, caption="Predicted from the schedule and the hash, read from the counters."),
+        measured_against_predicted(
+            rows, caption="Predicted from the schedule and the hash, read from the counters."
+        ),
         load_distribution(
-            {"random": random[uplinks], "nettune": ours[uplinks]}, own="nettune", caption="Load of the 16 uplink directions.", wide=True
+            {"random": random[uplinks], "nettune": ours[uplinks]},
+            own="nettune",
+            caption="Load of the 16 uplink directions.",
+            wide=True,
         ),
     ]
 
@@ -191,7 +211,9 @@ def _before_after() -> Table:
         ("lexicographic", Interval(71.2, 61.0, 77.9), None, None, 14.7),
         ("random", Interval(46.1, 43.0, 61.2), 0.701, 17.4, 29.4),
     ]
-    return Table("Before and after: medians with 95 % intervals over initialisations", columns, rows, own=0, brief=True)
+    return Table(
+        "Before and after: medians with 95 % intervals over initialisations", columns, rows, own=0, brief=True
+    )
 
 
 def _findings() -> list[Finding]:

@@ -66,8 +66,8 @@ def rail_cabling(fabric: Fabric) -> list[Finding]:
                     status=Status.FAIL,
                     where=fabric.port_element(port),
                     what=f"rail {rails[place]} is cabled to {is_on}; it should be on {should}, as "
-                    f"{verdict.votes} of {verdict.votes + 1} hosts of its pod are",
-                    evidence={"is_on": is_on, "should_be_on": should, "votes": verdict.votes, "pod": verdict.why},
+                    f"{verdict.votes[0]} of {verdict.votes[1]} hosts of its pod are",
+                    evidence={"is_on": is_on, "should_be_on": should, "votes": list(verdict.votes), "pod": verdict.why},
                     fix=f"move the cable of {verdict.host}:{fabric.ports.name[port]} to {should}",
                 )
             )

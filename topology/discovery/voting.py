@@ -1,16 +1,17 @@
-"""Mis-cabled rails by majority vote, without a plan: hosts that share a leaf per rail form a pod, deviants are judged by it.
+"""Mis-cabled rails by majority vote, without a plan: hosts whose rails end on the same leaves form a pod.
 
-A host's signature is the leaf of each of its rails. Signatures that no more frequent one contradicts (another leaf on
-one rail, the same leaf on another) are pods. A host with any other signature belongs to the pod with which it agrees
-on most rails; its rails that disagree are mis-cabled. With two rails two pods may claim it equally: then the pod that
-is short of hosts has it, or the pod among whose host names it stands; else nothing is claimed.
+A host's signature is the leaf of each of its rails. Pods do not share leaves, so of signatures that share one the most
+frequent stands for a pod and the others deviate. A deviating host belongs to the pod with which it agrees on most
+rails; its rails that disagree are mis-cabled, if most of the pod's hosts say so. With two rails two pods may claim a
+host equally: then the pod that is short of hosts has it, or the pod among whose host names it stands; else nothing is
+claimed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from topology.discovery.rows import natural
 
@@ -22,69 +23,68 @@ MIN_VOTERS = 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """One host whose rails do not look like its neighbours'.
+    """One host whose rails do not look like its pod's.
 
     Attributes:
         host: its name.
         wrong: rail -> leaf where it should be; empty when nothing can be claimed.
-        votes: hosts of its pod that are cabled as expected.
+        votes: (hosts that are cabled as expected, hosts of the pod).
         why: how its pod was told, or why nothing can be claimed.
     """
 
     host: str
-    wrong: Mapping[int, int]
-    votes: int
-    why: str
+    wrong: Mapping[int, int] = field(default_factory=dict)
+    votes: tuple[int, int] = (0, 0)
+    why: str = ""
 
 
 def vote(signatures: Mapping[str, Signature]) -> list[Verdict]:
-    """Verdicts about hosts that deviate, in the order given."""
-    complete = Counter(signature for signature in signatures.values() if None not in signature)
-    pods, tied = _pods(complete)
-    home: dict[str, Signature] = {}
-    deviants: dict[str, list[Signature]] = {}
+    """Verdicts about hosts that deviate, in the order given; empty when all hosts look like their pod."""
+    pods, tied = _pods(Counter(signature for signature in signatures.values() if None not in signature))
+    members: dict[Signature, list[str]] = {pod: [] for pod in pods}
+    deviants: list[str] = []
     for host, signature in signatures.items():
         fitting = [pod for pod in pods if _disagreement(signature, pod) == 0]
         if fitting:
-            home[host] = fitting[0]
+            members[fitting[0]].append(host)
         elif any(leaf is not None for leaf in signature):
-            deviants[host] = _claimants(signature, pods)
-    members = {pod: [host for host, of in home.items() if of == pod] for pod in pods}
+            deviants.append(host)
+    judged = {host: _judge(host, _claimants(signatures[host], pods), members, len(deviants)) for host in deviants}
+    sizes = Counter(pod for pod, _ in judged.values() if pod is not None)
     verdicts = []
-    for host, claimants in deviants.items():
-        if signatures[host] in tied:
-            verdicts.append(Verdict(host, {}, 0, "as many hosts are cabled one way as the other"))
+    for host, (pod, why) in judged.items():
+        if pod is None or signatures[host] in tied:
+            verdicts.append(Verdict(host, why="as many hosts are cabled otherwise" if signatures[host] in tied else why))
             continue
-        pod, why = _judge(host, claimants, members, len(deviants))
-        if pod is None:
-            verdicts.append(Verdict(host, {}, 0, why))
-        elif len(members[pod]) + 1 < MIN_VOTERS:
-            few = f"its pod has {len(members[pod]) + 1} hosts; a vote needs {MIN_VOTERS}"
-            verdicts.append(Verdict(host, {}, len(members[pod]), few))
+        votes = len(members[pod]), len(members[pod]) + sizes[pod]
+        if votes[1] < MIN_VOTERS:
+            verdicts.append(Verdict(host, votes=votes, why=f"its pod has {votes[1]} hosts; a vote needs {MIN_VOTERS}"))
+        elif 2 * votes[0] <= votes[1]:
+            verdicts.append(Verdict(host, votes=votes, why="as many hosts of its pod deviate as agree"))
         else:
             wrong = {
                 rail: expected
                 for rail, (leaf, expected) in enumerate(zip(signatures[host], pod, strict=True))
                 if leaf is not None and expected is not None and leaf != expected
             }
-            verdicts.append(Verdict(host, wrong, len(members[pod]), why))
+            verdicts.append(Verdict(host, wrong, votes, why))
     return verdicts
 
 
 def _pods(counts: Counter[Signature]) -> tuple[list[Signature], set[Signature]]:
-    """(signatures that stand for a pod, those that contradict an equally frequent one)."""
-    at: dict[tuple[int, int | None], list[Signature]] = {}
-    for signature in counts:
-        for place in enumerate(signature):
-            at.setdefault(place, []).append(signature)
-    pods, tied = [], set()
-    for signature, count in counts.items():
-        rivals = {other for place in enumerate(signature) for other in at[place] if other != signature}
-        strongest = max((counts[other] for other in rivals), default=0)
-        if count > strongest:
-            pods.append(signature)
-        elif count == strongest and count > 1:
-            tied.add(signature)
+    """(signatures that stand for a pod, those that share a leaf with an equally frequent one)."""
+    pods: list[Signature] = []
+    tied: set[Signature] = set()
+    taken: set[int | None] = set()
+    for level in sorted(set(counts.values()), reverse=True):
+        left = [signature for signature, count in counts.items() if count == level and not taken & set(signature)]
+        users = Counter(leaf for signature in left for leaf in set(signature))
+        for signature in left:
+            if any(users[leaf] > 1 for leaf in signature):
+                tied.add(signature)
+            else:
+                pods.append(signature)
+            taken |= set(signature)
     return pods, tied
 
 
@@ -93,7 +93,7 @@ def _disagreement(signature: Signature, pod: Signature) -> int:
 
 
 def _claimants(signature: Signature, pods: Sequence[Signature]) -> list[Signature]:
-    """Pods that agree on most rails; where none agrees on any, those that own most of the host's leaves (swapped rails)."""
+    """Pods that agree on most rails; where none agrees on any, those that own most of its leaves (swapped rails)."""
 
     def agreement(pod: Signature) -> tuple[int, int]:
         on_rail = sum(leaf is not None and leaf == own for leaf, own in zip(signature, pod, strict=True))

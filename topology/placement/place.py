@@ -26,7 +26,9 @@ METHODS = {
     "random": "topology.placement.methods.random_order",
     "packed": "topology.placement.methods.packed",
 }
-BASELINES = ("lexicographic", "random", "depth-first")
+OURS = "nettune"
+AGAINST = "random"
+BASELINES = ("lexicographic", AGAINST, "depth-first")
 
 
 @dataclass(frozen=True)

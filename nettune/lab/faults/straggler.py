@@ -10,6 +10,9 @@ from nettune.elements import ElementId
 from nettune.lab.cgroups import cpu_root, group_path, limit_cpu, move_in, remove_group
 from nettune.lab.faults.base import Effect, Param, choice_of, share_of
 from nettune.lab.faults.target import target_host
+from nettune.lab.frame.client import start_duty_cycle
+from nettune.lab.frame.duty import resume
+from nettune.lab.frame.process import ProcessId
 from nettune.lab.site import Site
 
 _DUTY_PERIOD_S = 0.1
@@ -51,8 +54,9 @@ class Straggler:
             group = limit_cpu(site.state.holder, host, undo["share"])
             move_in(group, site.ask("inode", node=host))
             return
-        params = {"node": host, "share": undo["share"], "period_s": _DUTY_PERIOD_S}
-        undo["process"] = site.ask("spawn", task="duty-cycle", params=params)
+        undo["inode"] = site.ask("inode", node=host)
+        process = start_duty_cycle(site.state.holder, undo["inode"], undo["share"], _DUTY_PERIOD_S)
+        undo["process"] = {"pid": process.pid, "start": process.start}
 
     def stop(self, site: Site, undo: Mapping[str, Any]) -> None:
         """Lift the limit."""
@@ -61,4 +65,5 @@ class Straggler:
             if group is not None:
                 remove_group(group)
         elif "process" in undo:
-            site.ask("kill", **undo["process"], resume_node=undo["host"])
+            ProcessId(**undo["process"]).kill()
+            resume(undo["inode"])

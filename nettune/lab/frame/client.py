@@ -9,15 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nettune.errors import NettuneError, UnavailableError
 from nettune.lab.frame.holder import Plan
 from nettune.lab.frame.lines import LineReader
+from nettune.lab.frame.process import ProcessId, start_time
 
 BUILD_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 60.0
@@ -52,51 +51,42 @@ def _environment() -> dict[str, str]:
     return {"PATH": tool_path(), "LC_ALL": "C"}
 
 
-@dataclass(frozen=True)
-class HolderId:
-    """A process that cannot be mistaken for a later one with the same number."""
+def end_holder(holder: ProcessId) -> None:
+    """Kill a lab; returns when all its processes are gone.
 
-    pid: int
-    start: int
-
-    @property
-    def alive(self) -> bool:
-        """Whether this very process still runs."""
-        return start_time(self.pid) == self.start
-
-    def kill(self) -> None:
-        """End the lab; returns when all its processes are gone.
-
-        Raises:
-            UnavailableError: it belongs to somebody else.
-            NettuneError: it does not end.
-        """
-        if not self.alive:
-            return
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        except PermissionError:
-            raise UnavailableError(f"process {self.pid} holds the lab and is not yours to end") from None
-        # The first process of a pid namespace is gone only after all others of it.
-        deadline = time.monotonic() + 10
-        while start_time(self.pid) == self.start:
-            if time.monotonic() > deadline:
-                raise NettuneError(
-                    f"process {self.pid}, which holds the lab, does not end though it was killed"
-                )
-            time.sleep(0.002)
-
-
-def start_time(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot; None when it is gone or a zombie."""
+    Raises:
+        UnavailableError: it belongs to somebody else.
+        NettuneError: it does not end.
+    """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in {"Z", "X"} else int(fields[19])
+        gone = holder.kill()
+    except PermissionError:
+        raise UnavailableError(f"process {holder.pid} holds the lab and is not yours to end") from None
+    if not gone:
+        raise NettuneError(f"process {holder.pid}, which holds the lab, does not end though it was killed")
+
+
+def start_duty_cycle(holder: ProcessId, inode: int, share: float, period_s: float) -> ProcessId:
+    """Start `frame/duty.py` in the background; it ends with the lab at the latest."""
+    params = {
+        "holder": {"pid": holder.pid, "start": holder.start},
+        "inode": inode,
+        "share": share,
+        "period_s": period_s,
+    }
+    done = subprocess.run(
+        _python("duty"),
+        input=json.dumps(params) + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        env=_environment(),
+    )
+    if done.returncode != 0:
+        raise NettuneError("the process that stops and continues the host could not be started", done.stderr)
+    started = json.loads(done.stdout)
+    return ProcessId(started["pid"], started["start"])
 
 
 class Birth:
@@ -114,7 +104,7 @@ class Birth:
             env=_environment(),
         )
         self._lines = _lines_of(self._process)
-        self._holder: HolderId | None = None
+        self._holder: ProcessId | None = None
         try:
             self._build(plan)
         except BaseException:
@@ -122,7 +112,7 @@ class Birth:
             raise
 
     @property
-    def holder(self) -> HolderId:
+    def holder(self) -> ProcessId:
         """The first process of the lab."""
         assert self._holder is not None
         return self._holder
@@ -133,7 +123,7 @@ class Birth:
         for _ in range(2):
             answer = self._hear()
             if "pid" in answer:
-                self._holder = HolderId(answer["pid"], start_time(answer["pid"]) or 0)
+                self._holder = ProcessId(answer["pid"], start_time(answer["pid"]) or 0)
 
     def commit(self) -> None:
         """Let the holder live on without this process."""
@@ -144,7 +134,7 @@ class Birth:
     def abandon(self) -> None:
         """End the holder, and the lab with it."""
         if self._holder is not None:
-            self._holder.kill()
+            end_holder(self._holder)
         else:
             self._process.kill()
         self._close()
@@ -182,7 +172,7 @@ class Birth:
         self._process.wait()
 
 
-def enter_argv(holder: HolderId, *, user: bool, net: str | None = None, uts: str | None = None) -> list[str]:
+def enter_argv(holder: ProcessId, *, user: bool, net: str | None = None, uts: str | None = None) -> list[str]:
     """Start of an nsenter command into the lab, and into a node's network and host name when given."""
     argv = ["nsenter", "--target", str(holder.pid)]
     if user:
@@ -198,7 +188,7 @@ def enter_argv(holder: HolderId, *, user: bool, net: str | None = None, uts: str
 class Helper:
     """A process inside the lab that answers one JSON request after the other; started on first use."""
 
-    def __init__(self, holder: HolderId, *, user: bool) -> None:
+    def __init__(self, holder: ProcessId, *, user: bool) -> None:
         self._holder = holder
         self._user = user
         self._running: tuple[subprocess.Popen[str], LineReader] | None = None

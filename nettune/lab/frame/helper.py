@@ -78,8 +78,6 @@ def _spawn(request: dict[str, Any]) -> dict[str, int]:
 
 def _kill(request: dict[str, Any]) -> None:
     tasks.kill(request["pid"], request["start"])
-    if "resume_node" in request:
-        tasks.resume(request["resume_node"])
 
 
 def _inode(request: dict[str, Any]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import socket
 import struct
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 from nettune.lab.frame import syscalls
 from nettune.lab.frame.batch import Step, run_steps
+from nettune.lab.frame.process import ProcessId, start_time
 
 COMM = "nettune-lab"
 
@@ -51,53 +51,7 @@ def routes_file(node: str) -> Path:
     return Path("/run/routes", node)
 
 
-def duty_cycle(params: dict[str, Any]) -> None:
-    """Let the processes of a node run for `share` of the time only, by stopping and continuing them."""
-    node, share, period_s = params["node"], params["share"], params["period_s"]
-    stopped_s = period_s * (1 - share)
-    while True:
-        begun = time.monotonic()
-        pids = processes_of(node)
-        _signal(pids, signal.SIGSTOP)
-        time.sleep(stopped_s)
-        _signal(pids, signal.SIGCONT)
-        # What the machine took for itself counts as running time, or the share would sink under load.
-        time.sleep(max(begun + period_s - time.monotonic(), period_s * share * 0.5))
-
-
-def processes_of(node: str) -> list[int]:
-    """Processes in the node's network namespace, but for the lab's own."""
-    inode = Path("/run/netns", node).stat().st_ino
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            if (folder / "ns/net").stat().st_ino == inode and _comm(folder) != COMM:
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
-def _comm(folder: Path) -> str:
-    return (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
-
-
-def _signal(pids: list[int], number: signal.Signals) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            continue
-
-
-def resume(node: str) -> None:
-    """Continue whatever a killed duty cycle left stopped."""
-    _signal(processes_of(node), signal.SIGCONT)
-
-
-_TASKS: dict[str, Callable[[dict[str, Any]], None]] = {"flap": flap, "duty-cycle": duty_cycle}
+_TASKS: dict[str, Callable[[dict[str, Any]], None]] = {"flap": flap}
 
 
 def spawn(task: str, params: dict[str, Any]) -> dict[str, int]:
@@ -123,18 +77,9 @@ def spawn(task: str, params: dict[str, Any]) -> dict[str, int]:
     os.waitpid(middle, 0)
     with os.fdopen(reader) as pipe:
         pid = int(pipe.read())
-    return {"pid": pid, "start": _start_time(pid)}
+    return {"pid": pid, "start": start_time(pid) or 0}
 
 
 def kill(pid: int, start: int) -> None:
     """End a task, if it is still the same process."""
-    if _start_time(pid) == start:
-        os.kill(pid, signal.SIGKILL)
-
-
-def _start_time(pid: int) -> int:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return -1
-    return int(text.rpartition(")")[2].split()[19])
+    ProcessId(pid, start).kill()

@@ -1,0 +1,33 @@
+"""`nettune report`: the report of a run again, from its directory."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Form(enum.StrEnum):
+    """Renderings of a report."""
+
+    HTML = "html"
+    MARKDOWN = "markdown"
+    TEXT = "text"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the app."""
+
+    @app.command(epilog="Example: nettune report runs/20260101T120000Z-demo --form markdown > report.md")
+    def report(
+        run: Annotated[Path, typer.Argument(help="A run directory, or its result.json.")],
+        form: Annotated[
+            Form, typer.Option("--form", help="html writes report.html there; others print.")
+        ] = Form.HTML,
+    ) -> None:
+        """Make a run's report again, from the results that it left."""
+        from nettune.workflows.verbs import report_again
+
+        typer.echo(report_again(run, form.value).rstrip("\n"))

@@ -1,0 +1,156 @@
+"""A run's data as a report: first what it bought, then the evidence, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nettune.checks import Finding, Status, exit_code, worst_first
+from nettune.errors import InputError
+from nettune.stats import Interval
+from nettune.units import format_rate, format_size
+from nettune.workflows import sections as part
+from nettune.workflows.sections import ci, interval
+from reports.document import KeyFigure, Report, Section, Text, Verdict
+from topology.fabric import Fabric
+from topology.placement.place import AGAINST, OURS
+
+Data = Mapping[str, Any]
+
+_REPLICATION = (
+    "The unit of replication is the initialisation of the communicator; every interval is a 95% bootstrap that draws"
+    " initialisations first."
+)
+_BUSBW = "busbw is nccl-tests': bytes that the busiest rank sends, over the time of the slowest rank."
+_BASELINES = (
+    "Lexicographic is what torchrun's dynamic rendezvous does with host names; random is another permutation in each"
+    " initialisation; depth-first lists hosts leaf by leaf."
+)
+
+
+_TITLES = {
+    "demo": "nettune demo: an emulated fabric, qualified, placed, tuned and trained on",
+    "discover": "Discovery",
+    "qualify": "Qualification",
+    "place": "Placement",
+    "bench": "Communication under each order of ranks",
+    "train": "Training",
+    "sweep": "Sweep",
+}
+
+
+def compose(data: Data) -> Report:
+    """The report of a run, from its `result.json`: a section for each step that left results.
+
+    Raises:
+        InputError: a fabric, placement or finding in it cannot be read, or a key of a step is missing.
+    """
+    try:
+        findings = worst_first(Finding.from_json(entry) for entry in data.get("findings", []))
+        fabric = Fabric.from_json(data["fabric"]) if "fabric" in data else None
+        return Report(
+            title=_TITLES.get(data["verb"], f"nettune {data['verb']}"),
+            subtitle=_subtitle(data, fabric),
+            summary=_summary(data),
+            sections=[section for section in _sections(data, fabric, findings) if section.parts],
+            meta=_meta(data),
+            verdict=_verdict(data, findings),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"results of another version, or damaged: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Iterator[Section]:
+    if fabric is not None:
+        yield part.qualification(data, fabric, findings)
+    if fabric is not None and "placements" in data:
+        yield part.placement(data, fabric)
+    if "comparison" in data:
+        yield part.comparison(data)
+    if "second" in data:
+        yield part.second(data["second"])
+    if "sweep" in data:
+        yield part.sweep(data["sweep"])
+    if "train" in data:
+        yield part.training(data["train"])
+    yield _method(data)
+
+
+def _subtitle(data: Data, fabric: Fabric | None) -> str:
+    if fabric is None:
+        return "ranks on this machine's loopback, no fabric between them"
+    rate = format_rate(data["link_rate_gbps"])
+    return f"{len(fabric.hosts)} hosts, {len(fabric.switches)} switches, NICs of {rate}"
+
+
+def _verdict(data: Data, findings: Sequence[Finding]) -> Verdict | None:
+    code = exit_code(findings)
+    if code != 0:
+        first = findings[0]
+        return Verdict(Status.FAIL if code == 1 else Status.UNKNOWN, f"{first.where}: {first.what}")
+    points = data.get("mfu_delta_points")
+    gain = f"the order of ranks buys {points:+.1f} points of MFU" if points is not None else ""
+    fit = "the fabric is fit" if "qualify" in data else ""
+    said = ", and ".join(sentence for sentence in (fit, gain) if sentence)
+    return Verdict(Status.PASS, said) if said else None
+
+
+def _summary(data: Data) -> list[KeyFigure]:
+    figures: list[KeyFigure] = []
+    busbw, rate = data.get("busbw_gbps") or {}, data.get("link_rate_gbps")
+    if OURS in busbw:
+        ours = interval(busbw[OURS])
+        details = [f"{ours.median / rate:.0%} of the link rate"] if rate else []
+        if AGAINST in busbw:
+            gain = Interval(**data["speedup"][AGAINST])
+            details.append(f"{gain.median:.2f}x the {AGAINST} order's ({gain.lo:.2f} to {gain.hi:.2f})")
+        label = f"busbw at {format_size(data['busbw_bytes'])}" if "busbw_bytes" in data else "busbw"
+        figures.append(KeyFigure(label, format_rate(ours.median), ", ".join(details)))
+    train = data.get("train", {})
+    if "change" in train:
+        points, ratio = ci(train["change"]["mfu_delta_points"]), ci(train["change"]["step_time_ratio"])
+        base, own = (train["orders"][train[end]] for end in ("from", "to"))
+        figures += [
+            KeyFigure(
+                "MFU",
+                f"{points.median:+.1f} points",
+                f"{points.lo:+.1f} to {points.hi:+.1f}; {base['mfu_percent']['median']:.1f}% to"
+                f" {own['mfu_percent']['median']:.1f}%",
+                Status.PASS if points.lo > 0 else None,
+            ),
+            KeyFigure(
+                "step time",
+                f"{ratio.median - 1:+.0%}",
+                f"{ratio.lo - 1:+.0%} to {ratio.hi - 1:+.0%}; {base['step_s']['median'] * 1e3:.0f} to"
+                f" {own['step_s']['median'] * 1e3:.0f} ms, {train['from']} to {train['to']} order",
+            ),
+        ]
+    if "second" in data:
+        gain = Interval(**data["second"]["speedup"]["depth-first"])
+        detail = f"{gain.lo:.2f} to {gain.hi:.2f}; PP x DP groups, oversubscribed fabric"
+        figures.append(
+            KeyFigure("step of second job", f"{gain.median:.2f}x faster", f"than depth-first, {detail}")
+        )
+    return figures
+
+
+def _method(data: Data) -> Section:
+    notes = [_REPLICATION, _BUSBW, _BASELINES]
+    notes += [f"Not shown here: {reason}" for reason in data.get("not_shown", [])]
+    spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in data.get("seconds", {}).items())
+    return Section(
+        "Method", parts=[Text(items=[*notes, f"Time spent: {spent}." if spent else "Time spent: unknown."])]
+    )
+
+
+def _meta(data: Data) -> dict[str, str]:
+    machine = data.get("machine", {})
+    return {
+        "command": data.get("command", "nettune demo"),
+        "made": data.get("created", ""),
+        "nettune": data.get("version", ""),
+        "machine": f"{machine.get('cores')} cores, Linux {machine.get('kernel')}, Python {machine.get('python')}",
+        **{key: str(value) for key, value in machine.get("environment", {}).items()},
+    }

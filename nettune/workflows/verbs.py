@@ -1,0 +1,247 @@
+"""One function a verb: the steps that it takes on a lab or on files, in a run directory of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from collectives.bench import Method
+from collectives.job import load_job
+from collectives.traffic import JobTraffic
+from nettune.checks import Finding, exit_code
+from nettune.errors import InputError
+from nettune.hosts import expand_hosts
+from nettune.lab import Lab
+from nettune.records import write_atomic
+from nettune.trainer.config import DEMO_CONFIG
+from nettune.units import parse_size
+from nettune.workflows import steps
+from nettune.workflows.cluster import Cluster, discover_lab
+from nettune.workflows.compose import compose
+from nettune.workflows.run import Progress, Run, RunResult, open_run
+from nettune.workflows.training import Training
+from reports import html, markdown, text
+from sweeps.knob import Knob
+from topology.fabric import Fabric
+from topology.placement.mapping import Placement
+from topology.placement.place import METHODS, OURS
+from topology.routing import Routing
+from topology.writers import launcher_files
+
+
+@contextmanager
+def _on_lab(
+    verb: str, lab_name: str, runs: Path, progress: Progress, words: str, seed: int
+) -> Iterator[tuple[Run, Cluster]]:
+    lab = Lab.load(lab_name)
+    try:
+        command = f"nettune {verb} {words}".rstrip() + f" --lab {lab_name}"
+        with open_run(verb, runs, progress, command=command, seed=seed) as run:
+            yield run, steps.discovered(run, lambda: discover_lab(lab))
+    finally:
+        lab.close()
+
+
+def discover_to(lab_name: str, out: Path | None, runs: Path, progress: Progress) -> RunResult:
+    """`nettune discover`; `out` gets the fabric and its routing.
+
+    Raises:
+        InputError: no such lab.
+        CollectError: a node did not answer.
+    """
+    with _on_lab("discover", lab_name, runs, progress, "", 0) as (run, _):
+        fabric = {key: run.data[key] for key in ("fabric", "routing", "link_rate_gbps")}
+        if out is not None:
+            write_atomic(out, json.dumps(fabric, indent=1) + "\n")
+        return run.finish(exit_code(Finding.from_json(entry) for entry in run.data["findings"]), fabric)
+
+
+def qualify_lab(lab_name: str, runs: Path, progress: Progress, *, seed: int = 0) -> RunResult:
+    """`nettune qualify`.
+
+    Raises:
+        InputError: no such lab, or fewer than two hosts.
+        AgentError: a host's agent died or hung.
+    """
+    with _on_lab("qualify", lab_name, runs, progress, "", seed) as (run, cluster), cluster.agents() as agents:
+        return run.finish(steps.qualified(run, cluster, agents))
+
+
+def place_job(
+    job: Path,
+    lab_name: str,
+    fabric_file: Path | None,
+    exclude: str,
+    runs: Path,
+    progress: Progress,
+    *,
+    seed: int = 0,
+) -> RunResult:
+    """`nettune place`: placement.json and the launchers' files go into the run directory.
+
+    Raises:
+        InputError: a bad job or fabric file, an unknown host, too few hosts.
+    """
+    spec = load_job(job)
+    excluded = expand_hosts(exclude)
+    if fabric_file is None:
+        with _on_lab("place", lab_name, runs, progress, str(job), seed) as (run, cluster):
+            return _placed(run, cluster.discovery.routing, JobTraffic(spec), excluded)
+    routing, data = _read_fabric(fabric_file)
+    with open_run(
+        "place", runs, progress, command=f"nettune place {job} --fabric {fabric_file}", seed=seed
+    ) as run:
+        run.data |= data
+        return _placed(run, routing, JobTraffic(spec), excluded)
+
+
+def _placed(run: Run, routing: Routing, traffic: JobTraffic, excluded: Sequence[str]) -> RunResult:
+    steps.placed(run, routing, traffic, excluded=excluded)
+    fabric = routing.fabric
+    ours = run.data["placements"][OURS]
+    files, refused = launcher_files(Placement.from_json(ours["placement"], fabric), fabric)
+    paths = {name: str(run.dir.write(name, content)) for name, content in files.items()}
+    run.data |= {"job": traffic.job.to_json(), "files": paths, "refused": refused}
+    orders = {name: one["cost_us"] for name, one in run.data["placements"].items()}
+    figures = {key: ours[key] for key in ("cost_us", "bound_us", "gap", "max_link_load_bytes")}
+    return run.finish(0, {**figures, "moves": 0, "orders": orders, "placement": ours["placement"]})
+
+
+def bench_lab(
+    lab_name: str,
+    size: str,
+    series: tuple[str, str, int],
+    effort: tuple[int, int],
+    runs: Path,
+    progress: Progress,
+    *,
+    seed: int = 0,
+) -> RunResult:
+    """`nettune bench`: `series` is smallest size, largest size and factor; `effort` is initialisations and repeats.
+
+    Raises:
+        InputError: no such lab, a bad size.
+        AgentError: a rank failed.
+    """
+    size_bytes, sizes = parse_size(size), _sizes(*series)
+    with _on_lab("bench", lab_name, runs, progress, f"--size {size}", seed) as (run, cluster):
+        traffic = steps.all_reduce(cluster, size_bytes)
+        method = Method(inits=effort[0], repeats=effort[1], iface=cluster.iface)
+        orders = steps.placed(run, cluster.discovery.routing, traffic)
+        run.data["busbw_bytes"] = size_bytes
+        with cluster.agents(steps.TORCH) as agents:
+            steps.compared(run, agents, orders, traffic, method, cluster)
+            steps.sized(run, agents, orders, sizes, method)
+        return run.finish(0)
+
+
+def train_on_lab(
+    lab_name: str,
+    ab: str,
+    inits: int,
+    count: int,
+    bucket_cap_mib: float,
+    runs: Path,
+    progress: Progress,
+    *,
+    seed: int = 0,
+) -> RunResult:
+    """`nettune train`: `ab` names orders, comma between them; `count` is steps in each initialisation.
+
+    Raises:
+        InputError: no such lab or order.
+        AgentError: a rank failed.
+    """
+    names = _order_names(ab)
+    with _on_lab("train", lab_name, runs, progress, f"--ab {ab}", seed) as (run, cluster):
+        orders = steps.placed(
+            run, cluster.discovery.routing, steps.all_reduce(cluster, DEMO_CONFIG.model.gradient_bytes), names
+        )
+        with cluster.agents(steps.TORCH) as agents:
+            training = Training(cluster, agents, DEMO_CONFIG.with_changes(bucket_cap_mib=bucket_cap_mib))
+            peak = steps.peak_of(run, training, cluster.hosts)
+            steps.trained(run, training, orders, peak, inits=inits, steps=count)
+        return run.finish(0)
+
+
+def sweep_on_lab(
+    lab_name: str, words: str, inits: int, runs: Path, progress: Progress, *, seed: int = 0
+) -> RunResult:
+    """`nettune sweep`, under nettune's order.
+
+    Raises:
+        InputError: no such lab, a knob that the trainer does not have, a value that it refuses.
+        AgentError: a rank failed.
+    """
+    knob = Knob.parse(words)
+    if knob.name != "bucket_cap_mib":
+        raise InputError(f"knob {knob.name!r} is not known; known: bucket_cap_mib")
+    for value in knob.values:
+        DEMO_CONFIG.with_changes(**{knob.name: value})
+    with _on_lab("sweep", lab_name, runs, progress, words, seed) as (run, cluster):
+        traffic = steps.all_reduce(cluster, DEMO_CONFIG.model.gradient_bytes)
+        order = steps.placed(run, cluster.discovery.routing, traffic, (OURS,))[OURS]
+        with cluster.agents(steps.TORCH) as agents:
+            training = Training(cluster, agents, DEMO_CONFIG)
+            peak = steps.peak_of(run, training, order)
+            steps.swept(run, training, order, peak, knob, inits)
+        return run.finish(0)
+
+
+def report_again(path: Path, form: str) -> str:
+    """`nettune report`: the text to print; form html writes report.html and gives its path.
+
+    Raises:
+        InputError: no run directory, or results that cannot be read.
+    """
+    source = path / "result.json" if path.is_dir() else path
+    report = compose(_read_json(source))
+    if form == "html":
+        target = source.with_name("report.html")
+        write_atomic(target, html.render(report))
+        return str(target)
+    return markdown.render(report) if form == "markdown" else text.render(report)
+
+
+def _sizes(begin: str, end: str, factor: int) -> list[int]:
+    first, last = parse_size(begin), parse_size(end)
+    if first > last:
+        raise InputError(f"-b {begin} is above -e {end}")
+    sizes = [first]
+    while sizes[-1] * factor <= last:
+        sizes.append(sizes[-1] * factor)
+    return sizes
+
+
+def _order_names(words: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(words.split(",")))
+    for name in names:
+        if name not in METHODS:
+            raise InputError(f"order {name!r} is not known; known: {', '.join(METHODS)}")
+    return names
+
+
+def _read_fabric(path: Path) -> tuple[Routing, dict[str, Any]]:
+    data = _read_json(path)
+    try:
+        routing = Routing.from_json(data["routing"], Fabric.from_json(data["fabric"]))
+        return routing, {key: data[key] for key in ("fabric", "routing", "link_rate_gbps")}
+    except KeyError as error:
+        raise InputError(f"has no {error}; make it with `nettune discover -o`", path) from error
+    except InputError as error:
+        raise InputError(str(error), path) from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path) from error
+    except ValueError as error:
+        raise InputError(f"is no JSON: {error}", path) from error
+    if not isinstance(data, dict):
+        raise InputError("holds no results", path)
+    return data
