@@ -26,6 +26,10 @@ from nettune.errors import InputError, NettuneError
 
 _SIOCGIFADDR = 0x8915
 
+# TCPStore looks up the name of every peer's address for its log lines (torch 2.13: on each connect). A name server that
+# does not answer costs 5 s then, with the resolver's defaults; glibc reads this before a thread's first look-up.
+_RESOLVER = "timeout:1 attempts:1"
+
 
 class GroupError(NettuneError):
     """Ranks could not join, or an operation did not finish."""
@@ -86,6 +90,7 @@ def serve(world_size: int, iface: str, timeout_s: float) -> tuple[TCPStore, str]
         InputError: as `interface_address`.
     """
     address = interface_address(iface)
+    os.environ.setdefault("RES_OPTIONS", _RESOLVER)
     wait = timedelta(seconds=timeout_s)
     return TCPStore(address, 0, world_size, is_master=True, timeout=wait, wait_for_workers=False), address
 
@@ -128,6 +133,7 @@ def join(
             raise InputError(f"group {list(members)} must be ascending ranks below {world_size}")
     me = f"rank {rank} of {world_size}"
     os.environ["GLOO_SOCKET_IFNAME"] = iface
+    os.environ.setdefault("RES_OPTIONS", _RESOLVER)
     interface_address(iface)
     wait, deadline = timedelta(seconds=timeout_s), time.monotonic() + timeout_s
     try:

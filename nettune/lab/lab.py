@@ -32,13 +32,18 @@ _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control
 class Lab:
     """One lab that is up. Get it by `Lab.up` or `Lab.load`; as a context manager it is taken down at the end."""
 
-    def __init__(self, state: LabState) -> None:
+    def __init__(self, state: LabState, birth: Birth | None = None) -> None:
         self._site = Site(state)
+        self._birth = birth  # kept open while the lab is bound to this process
         self.faults = Faults(self._site)
 
     @classmethod
-    def up(cls, spec: LabSpec) -> Lab:
+    def up(cls, spec: LabSpec, *, bound: bool = False) -> Lab:
         """Build the fabric; all or nothing, also when this process is killed on the way.
+
+        Args:
+            spec: what to build.
+            bound: the lab ends with this process, however that ends.
 
         Raises:
             InputError: a lab of this name is up already.
@@ -52,7 +57,7 @@ class Lab:
             if states.read_state(spec.name) is not None:
                 raise InputError(f"lab {spec.name!r} is up already; take it down or give another name")
             with _terminated_as_interrupt():
-                return cls(_build(spec))
+                return cls(*_build(spec, bound=bound))
 
     @classmethod
     def load(cls, name: str) -> Lab:
@@ -195,17 +200,18 @@ def _four(link: Link) -> tuple[str, str, str, str]:
     return link.lower.node, link.lower.iface, link.upper.node, link.upper.iface
 
 
-def _build(spec: LabSpec) -> LabState:
+def _build(spec: LabSpec, *, bound: bool) -> tuple[LabState, Birth | None]:
     birth = Birth(make_plan(Wiring(spec, {})))
     try:
         state = LabState(spec=spec, holder=birth.holder, user=not is_full_root())
         states.write_state(state)
-        birth.commit()
+        if not bound:
+            birth.commit()
     except BaseException:
         birth.abandon()
         states.remove_state(spec.name)
         raise
-    return state
+    return state, birth if bound else None
 
 
 def _check_congestion_control(name: str) -> None:

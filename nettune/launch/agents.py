@@ -281,15 +281,18 @@ class Agents:
         for rank in ranks:
             self._transport.signal(rank, DUMP_SIGNAL)
         deadline = time.monotonic() + _DUMP_S
+        quiet_at = deadline
         waiting = set(ranks)
         while waiting and left(deadline) > 0:
-            notices = self._transport.poll(min(left(deadline), _QUIET_S))
-            for notice in notices:
+            for notice in self._transport.poll(min(left(deadline), left(quiet_at))):
                 self._note(notice)
+                quiet_at = time.monotonic() + _QUIET_S
             waiting = {rank for rank in waiting if not whole(self._stacks[rank])} - self._dead.keys()
-            if not notices and all(self._stacks[rank] for rank in waiting):
+            if left(quiet_at) == 0 and all(self._stacks[rank] for rank in waiting):
                 # Stacks too deep to be written to their end have no end to be seen.
                 return
+            if left(quiet_at) == 0:
+                quiet_at = deadline
 
     def _stop(self, ranks: Iterable[int], why: str) -> None:
         for rank in ranks:

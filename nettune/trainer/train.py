@@ -14,15 +14,11 @@ import copy
 import gc
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch._dynamo  # the first optimizer imports it, 3 s in each rank; here, ranks forked later share it
-import torch.profiler  # likewise the first optimizer step
-from torch import Tensor, nn
 from torch import distributed as dist
 from torch._C._distributed_c10d import Store
 from torch.nn.parallel import DistributedDataParallel
@@ -33,7 +29,8 @@ from nettune.trainer import data
 from nettune.trainer.config import TrainConfig
 from nettune.trainer.group import GroupError, collective_errors, join
 from nettune.trainer.model import GPT, build_model
-from nettune.trainer.overlap import BucketTimeline
+from nettune.trainer.overlap import BucketTimeline, ddp_logging
+from nettune.trainer.step import freeze_imports, make_optimizer, no_collector, timed_step
 
 
 @dataclass
@@ -66,18 +63,6 @@ class _Process:
 
 
 _PROCESS = _Process()
-
-
-@dataclass
-class _Clock:
-    """Splits a step into consecutive parts: every moment of it belongs to exactly one."""
-
-    start: float = field(default_factory=time.perf_counter)
-    parts: dict[str, float] = field(default_factory=dict)
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.parts[name] = now - self.start - sum(self.parts.values())
 
 
 def setup(
@@ -119,6 +104,7 @@ def setup(
     if timeout_s <= 0 or threads < 1:
         raise InputError("timeout_s must be above 0 and threads at least 1")
     torch.set_num_threads(threads)
+    freeze_imports()
     batches = data.Batches(
         rank=rank,
         world_size=world_size,
@@ -152,10 +138,6 @@ def setup(
     except BaseException:
         dist.destroy_process_group()
         raise
-    if gc.get_freeze_count() == 0:
-        # What was imported is never garbage. Out of the collector's sight, a collection between runs takes no time,
-        # and the pages that forked ranks share stay shared.
-        gc.freeze()
     _PROCESS.job = _Job(rank, world_size, store, learner, ddp, timeline, batches)
     return {
         "rank": rank,
@@ -191,7 +173,7 @@ def run(*, steps: int, warmup: int = 2, stream: bool = False) -> dict[str, Any]:
     if steps < 1 or warmup < 0:
         raise InputError("run needs at least 1 step, and no negative warmup")
     records = []
-    with collective_errors(job.rank, "an all-reduce of the gradients"), _no_collector():
+    with collective_errors(job.rank, "an all-reduce of the gradients"), no_collector():
         for index in range(warmup + steps):
             record = _train_step(job)
             if index >= warmup:
@@ -203,7 +185,7 @@ def run(*, steps: int, warmup: int = 2, stream: bool = False) -> dict[str, Any]:
         "steps": records,
         "bucket_bytes": list(job.timeline.sizes_bytes),
         "weights_digest": _weights_digest(job.learner),
-        "ddp_logging": _ddp_logging(job.ddp),
+        "ddp_logging": ddp_logging(job.ddp),
     }
 
 
@@ -227,12 +209,12 @@ def measure_compute(*, steps: int, warmup: int = 1) -> dict[str, Any]:
     if steps < 1 or warmup < 0:
         raise InputError("measure_compute needs at least 1 step, and no negative warmup")
     model = copy.deepcopy(job.learner.model)
-    optimizer = _optimizer(model, job.learner.config)
+    optimizer = make_optimizer(model, job.learner.config)
     records = []
-    with collective_errors(job.rank, "the barrier before a step"), _no_collector():
+    with collective_errors(job.rank, "the barrier before a step"), no_collector():
         for index in range(warmup + steps):
             dist.barrier()
-            clock, _ = _compute_step(model, optimizer, job.batches, index)
+            clock, _ = timed_step(model, optimizer, job.batches, index)
             records.append({"step_s": sum(clock.parts.values()), **clock.parts})
     return {"rank": job.rank, "steps": records[warmup:]}
 
@@ -261,14 +243,8 @@ def _learner(settings: TrainConfig) -> _Learner:
     if kept is not None and kept.config.with_changes(bucket_cap_mib=settings.bucket_cap_mib) == settings:
         return kept
     model = build_model(settings.model, settings.seed)
-    _PROCESS.learner = _Learner(settings, model, _optimizer(model, settings))
+    _PROCESS.learner = _Learner(settings, model, make_optimizer(model, settings))
     return _PROCESS.learner
-
-
-def _optimizer(model: nn.Module, settings: TrainConfig) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(
-        model.parameters(), lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True
-    )
 
 
 def _check_same_weights(store: Store, rank: int, learner: _Learner) -> None:
@@ -298,7 +274,7 @@ def _current_job() -> _Job:
 def _train_step(job: _Job) -> dict[str, Any]:
     job.timeline.begin_step()
     step = job.learner.step
-    clock, loss = _compute_step(job.ddp, job.learner.optimizer, job.batches, step)
+    clock, loss = timed_step(job.ddp, job.learner.optimizer, job.batches, step)
     job.learner.step += 1
     comm_s, exposed_s = job.timeline.times()
     # The exposed part lies inside backward, whose call returns when the last bucket is back.
@@ -313,45 +289,3 @@ def _train_step(job: _Job) -> dict[str, Any]:
         "loss": float(loss),
         "tokens": tokens,
     }
-
-
-def _compute_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batches: data.Batches, step: int
-) -> tuple[_Clock, Tensor]:
-    clock = _Clock()
-    tokens, targets = batches(step)
-    clock.lap("data_s")
-    loss: Tensor = model(tokens, targets)
-    clock.lap("forward_s")
-    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    clock.lap("backward_s")
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    clock.lap("optimizer_s")
-    return clock, loss.detach()
-
-
-def _ddp_logging(ddp: DistributedDataParallel) -> dict[str, float] | None:
-    """DDP samples its first ten steps and then every hundredth; nanoseconds there, seconds here."""
-    raw = ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]  # noqa: SLF001 - the only way to these figures
-    names = {
-        "backward_s": "avg_backward_compute_time",
-        "backward_comm_s": "avg_backward_comm_time",
-        "overlap_s": "avg_backward_compute_comm_overlap_time",
-    }
-    if not all(raw.get(key) for key in names.values()):
-        return None
-    return {name: float(raw[key]) / 1e9 for name, key in names.items()}
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Keep Python's garbage collector out of the steps: its pauses fall on one rank and make all others wait."""
-    gc.collect()
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

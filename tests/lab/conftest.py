@@ -49,7 +49,7 @@ Transfer = Callable[..., list[float]]
 
 @pytest.fixture(scope="session")
 def transfer() -> Transfer:
-    """Give transfer(lab, [(source, destination), ...], seconds): Gbit/s of payload of each flow, all at once."""
+    """Run flows between pairs of (source, destination) at once; returns Gbit/s of payload of each."""
 
     def run(lab: Lab, pairs: list[tuple[str, str]], seconds: float = 0.8) -> list[float]:
         launcher = lab.launcher()
@@ -80,7 +80,7 @@ def start(argv: list[str]) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="session")
 def ip_json() -> Callable[..., list[dict]]:
-    """Give ip_json(lab, node, "route", ...): what `ip -j` says there."""
+    """Ask a node's `ip -j` (or `tc -j`)."""
 
     def run(lab: Lab, node: str, *words: str, tool: str = "ip") -> list[dict]:
         done = lab.exec(node, [tool, "-j", *words], timeout_s=10)

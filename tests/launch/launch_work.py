@@ -121,6 +121,12 @@ def flee():
     return os.getpid()
 
 
+def hang_with_child():
+    """Start a child, tell its number, and hang."""
+    emit({"child": subprocess.Popen(["sleep", "1000"]).pid})
+    time.sleep(1000)
+
+
 def emit_later():
     """Start a thread that emits after the call, when that is an error."""
     told = []

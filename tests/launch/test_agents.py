@@ -159,9 +159,9 @@ def test_ranks_that_do_not_exist(agents, ranks):
 def test_hung_rank_is_named_with_its_place(own, function):
     """A rank that hangs, in Python or in C with the lock held, is named with the line where it hangs."""
     with pytest.raises(AgentError) as caught:
-        own.call(f"launch_work:{function}", by_rank, timeout_s=0.6)
+        own.call(f"launch_work:{function}", by_rank, timeout_s=1.0)
     line = str(caught.value)
-    assert line.startswith(f"rank 2 on c did not answer within 0.6 s, in {function} (launch_work.py:")
+    assert line.startswith(f"rank 2 on c did not answer within 1 s, in {function} (launch_work.py:")
     assert line.endswith("(others: done)")
     assert [state.state for state in caught.value.states] == ["done", "done", "hung", "done"]
     with pytest.raises(AgentError, match="rank 2 on c did not answer in time before this call"):
@@ -176,9 +176,7 @@ def test_ranks_that_hang_in_different_places_are_told_apart(own):
             "launch_work:hang_in_python", lambda rank: {"rank": 0, "on": 0 if rank else 1}, timeout_s=0.6
         )
     line = str(caught.value)
-    assert line.startswith(
-        "ranks 1-3 (b c d) did not answer within 0.6 s, in hang_in_python (launch_work.py:"
-    )
+    assert line.startswith("ranks 1-3 (b c d) did not answer within 1 s, in hang_in_python (launch_work.py:")
     assert caught.value.ranks == (1, 2, 3)
 
 
@@ -205,8 +203,8 @@ def test_stopped_rank_is_named_and_can_be_ended(own):
     """A rank that the kernel holds still (SIGSTOP) gives no stack, but is named and ended all the same."""
     pid = own.call("launch_work:identity", ranks=[3])[0]["pid"]
     os.kill(pid, 19)
-    with pytest.raises(AgentError, match=r"rank 3 on d did not answer within 0.5 s \(others: done\)"):
-        own.call("launch_work:repeat", {"text": "x" * 3_000_000, "times": 1}, timeout_s=0.5)
+    with pytest.raises(AgentError, match=r"rank 3 on d did not answer within 1.5 s \(others: done\)"):
+        own.call("launch_work:repeat", {"text": "x" * 1_000_000, "times": 0}, timeout_s=1.5)
 
 
 def test_error_in_on_event_stops_the_busy_ranks(own):

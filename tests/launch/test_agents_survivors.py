@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -140,3 +142,32 @@ def test_exception_in_the_with_block_leaves_nothing(local_launcher, gone):
     with pytest.raises(ZeroDivisionError):
         work()
     gone(*marks)
+
+
+@pytest.mark.parametrize("kind", ["local", "piped"])
+def test_children_of_a_stopped_rank_end_with_it(kind, request):
+    """What a hung rank had started ends when the rank is stopped, while the other ranks work on."""
+    launcher = request.getfixturevalue(f"{kind}_launcher")
+    children = []
+    with Agents(launcher, ["a", "b"]) as agents:
+        with pytest.raises(AgentError, match="rank 0 on a did not answer"):
+            agents.call(
+                "launch_work:hang_with_child",
+                ranks=[0],
+                timeout_s=1.0,
+                on_event=lambda rank, event: children.append(event["child"]),
+            )
+        until = time.monotonic() + 5
+        # A zombie, which nobody has collected yet, has an empty command line.
+        while any(commands := [words for pid in children if (words := command(pid))]):
+            assert time.monotonic() < until, commands
+            time.sleep(0.01)
+        assert len(children) == 1
+        assert agents.call("launch_work:echo", {"value": 1}, ranks=[1]) == [1]
+
+
+def command(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -91,8 +91,8 @@ class TestLauncherContract:
         """A rank that hangs is named with its host, and is gone afterwards."""
         hosts = launcher.hosts()[:2]
         with Agents(launcher, hosts) as agents:
-            with pytest.raises(AgentError, match=f"rank 1 on {hosts[1]} did not answer within 0.7 s"):
-                agents.call("launch_work:hang_in_c", lambda rank: {"rank": rank, "on": 1}, timeout_s=0.7)
+            with pytest.raises(AgentError, match=f"rank 1 on {hosts[1]} did not answer within 1 s"):
+                agents.call("launch_work:hang_in_c", lambda rank: {"rank": rank, "on": 1}, timeout_s=1.0)
             assert agents.call("launch_work:echo", {"value": 5}, ranks=[0]) == [5]
         gone(agents.mark)
 

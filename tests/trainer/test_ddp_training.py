@@ -185,6 +185,19 @@ def test_a_new_initialisation_goes_on_with_the_kept_model(ranks: Ranks) -> None:
     assert ranks.setup({**CONFIG, "seed": 1})[0]["step"] == 0
 
 
+def test_teardown_closes_the_connections(ranks: Ranks) -> None:
+    """Initialisations leave no open file behind: the next ones start from new connections only."""
+    open_files = []
+    for _ in range(3):
+        ranks.setup()
+        ranks.call("train:run", steps=2, warmup=0)
+        ranks.call("train:teardown")
+        listed = ranks.agents.call("os:listdir", {"path": "/proc/self/fd"}, timeout_s=40)
+        open_files.append([len(names) for names in listed])
+    assert open_files[1] == open_files[0]
+    assert open_files[2] == open_files[0]
+
+
 def test_steps_are_streamed(ranks: Ranks) -> None:
     """With `stream` the caller gets each step's record while the run goes on."""
     events: list[tuple[int, dict[str, Any]]] = []
@@ -223,7 +236,7 @@ def test_a_missing_rank_is_named_within_the_timeout(ranks: Ranks, present: int, 
 
 def test_a_rank_that_stays_away_from_an_all_reduce_is_an_error(ranks: Ranks) -> None:
     """A step whose peer never comes ends at the group's timeout in one line; a new setup works."""
-    ranks.setup(timeout_s=2)
+    ranks.setup(timeout_s=3)
     with pytest.raises(NettuneError, match="rank 0: an all-reduce of the gradients did not finish") as caught:
         ranks.call("train:run", ranks=[0], steps=1)
     assert "\n" not in str(caught.value)
