@@ -36,6 +36,7 @@ FILES = (
     "/proc/sys/kernel/osrelease",
     "/proc/sys/net/ipv4/ip_forward",
     "/proc/sys/net/ipv4/fib_multipath_hash_policy",
+    "/proc/sys/net/ipv4/fib_multipath_hash_fields",
     "/proc/sys/net/ipv4/fib_multipath_hash_seed",
     "/proc/sys/net/ipv4/fib_multipath_use_neigh",
     "/proc/sys/net/ipv4/tcp_congestion_control",

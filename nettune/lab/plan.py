@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from nettune.lab.frame.holder import NodePlan, Plan
 from nettune.lab.routes import router_routes
 from nettune.lab.shaping import root_limit
@@ -20,9 +22,9 @@ def make_plan(wiring: Wiring) -> Plan:
     for node in wiring.nodes:
         ends = wiring.links_of[node]
         is_host = node in set(wiring.hosts)
-        lines = ["link set lo up"]
+        lines = []
         for _, own, far in ends:
-            lines += port_up(own)
+            lines.append(port_address(own))
             if is_host:
                 lines += host_routes(wiring, own, far)
         for route in routes.get(node, ()):
@@ -50,9 +52,9 @@ def create_link(wiring: Wiring, link: Link) -> str:
     )
 
 
-def port_up(end: End) -> list[str]:
-    """`ip` lines that give a port its address and start it."""
-    return [f"address add {end.address}/31 dev {end.iface}", f"link set {end.iface} up"]
+def port_address(end: End) -> str:
+    """`ip` line that gives a port its address."""
+    return f"address add {end.address}/31 dev {end.iface}"
 
 
 def host_routes(wiring: Wiring, own: End, far: End) -> list[str]:
@@ -122,6 +124,8 @@ def _sysctls(wiring: Wiring, node: str, *, is_host: bool) -> list[tuple[str, str
     ]
     if is_host:
         sysctls += [
+            # A new namespace may inherit forwarding from a machine that runs containers.
+            ("net/ipv4/ip_forward", "0", True),
             ("net/ipv4/tcp_congestion_control", _RESTRICTED_AS_DEFAULT, True),
             # A route's memory of past losses must not shape the next measurement.
             ("net/ipv4/tcp_no_metrics_save", "1", False),
@@ -129,7 +133,7 @@ def _sysctls(wiring: Wiring, node: str, *, is_host: bool) -> list[tuple[str, str
     else:
         sysctls += [
             ("net/ipv4/ip_forward", "1", True),
-            ("net/ipv4/fib_multipath_hash_policy", "1", True),
+            *_hash_policy(),
             ("net/ipv4/fib_multipath_hash_seed", str(switch_seed(wiring, node)), False),
             ("net/ipv4/icmp_errors_use_inbound_ifaddr", "1", True),
             ("net/ipv4/icmp_ratelimit", "0", True),
@@ -140,3 +144,17 @@ def _sysctls(wiring: Wiring, node: str, *, is_host: bool) -> list[tuple[str, str
     for _, own, _ in wiring.links_of[node]:
         sysctls += port_sysctls(own, is_host=is_host)
     return sysctls
+
+
+def _hash_policy() -> list[tuple[str, str, bool]]:
+    """The five-tuple, always computed from the packet (policy 3).
+
+    Policy 1 would take the random hash that a sending TCP socket leaves on the packet, because a veth pair does not
+    clear it: no path would follow from the ports. Kernels before 5.14 have only policy 1.
+    """
+    if not Path("/proc/sys/net/ipv4/fib_multipath_hash_fields").exists():
+        return [("net/ipv4/fib_multipath_hash_policy", "1", True)]
+    return [
+        ("net/ipv4/fib_multipath_hash_fields", str(0x37), True),
+        ("net/ipv4/fib_multipath_hash_policy", "3", True),
+    ]

@@ -58,6 +58,16 @@ class Site:
         """Lines of `ip` or `tc` on a node."""
         self.ask("batch", steps=[Step(node=node, tool=tool, text="".join(f"{line}\n" for line in lines))])
 
+    def set_links(self, links: Sequence[Link], *, up: bool) -> None:
+        """Open or shut links at their upper ends, and give every router the routes that fit then."""
+        self.ask(
+            "links",
+            ports=[[link.upper.node, link.upper.iface] for link in links],
+            peers=[[link.lower.node, link.lower.iface] for link in links],
+            up=up,
+        )
+        self.converge()
+
     def converge(self) -> None:
         """Give every router the routes that fit the links that are up now."""
         down = {key for fault in self.state.faults for key in fault["down"]}

@@ -13,6 +13,7 @@ from nettune.errors import InputError
 from nettune.qualify.candidates import find_candidates
 from nettune.qualify.coverage import not_shown, passed
 from nettune.qualify.infer import Suspect, confirmation, infer
+from nettune.qualify.likelihood import Kind, busy_rounds
 from nettune.qualify.plan import make_plan
 from nettune.qualify.retest import plan_retest
 from nettune.qualify.session import Session
@@ -23,13 +24,14 @@ from nettune.qualify.verdict import Weighed, link_findings, state_findings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from nettune.checks import Finding
     from nettune.elements import ElementId
     from nettune.qualify.candidates import Candidate
     from nettune.qualify.flows import FlowResult
     from nettune.qualify.plan import ProbePlan
     from nettune.qualify.session import Caller
-    from numpy.typing import NDArray
     from topology.fabric import Fabric
     from topology.routing import Routing
 
@@ -39,7 +41,7 @@ QUALIFY_SCHEMA = "nettune.qualify/1"
 _FLOW_S, _LEAST_FLOW_S = 0.25, 0.1
 _SECOND_PACE = 0.97
 _ROUND_OVERHEAD_S = 0.03
-_FIRST_PASS_SHARE = 0.5
+_CPU_SHARE, _FIRST_PASS_SHARE, _FIRST_PASS_END = 0.2, 0.4, 0.7
 _RETESTS = 2
 _BUSY_ROUNDS = 4
 _CARRIER_LOG_ODDS = 12.0
@@ -130,7 +132,10 @@ def qualify(
     before = carrier() if carrier else {}
     say(f"qualify: processors of {len(hosts)} hosts")
     cpus = measure_cpus(
-        agents, {host: rank_of_host[host] for host in hosts}, begun + 0.4 * budget_s, at_once=cpus_at_once
+        agents,
+        {host: rank_of_host[host] for host in hosts},
+        begun + _CPU_SHARE * budget_s,
+        at_once=cpus_at_once,
     )
     plan = make_plan(fabric, routing, hosts, at_once=at_once, seed=seed)
     candidates = find_candidates(fabric)
@@ -149,7 +154,12 @@ def qualify(
         *state_findings(fabric),
         *cpu_findings(cpus, hosts),
         *links,
-        *passed(fabric, results, accused, {str(finding.check) for finding in links if finding.status is Status.FAIL}),
+        *passed(
+            fabric,
+            results,
+            accused,
+            {str(finding.check) for finding in links if finding.status is Status.FAIL},
+        ),
         *not_shown(fabric, results, plan, silent),
     ]
     return QualifyResult(
@@ -170,13 +180,13 @@ def _first_pass(
     left = budget_s * _FIRST_PASS_SHARE
     flow_s = max(_LEAST_FLOW_S, min(_FLOW_S, left / max(len(plan.rounds), 1) - _ROUND_OVERHEAD_S))
     say(f"qualify: {plan.flows} transfers in {len(plan.rounds)} rounds of {flow_s:.2f} s")
-    deadline = begun + budget_s * (_FIRST_PASS_SHARE + 0.3)
+    deadline = begun + budget_s * _FIRST_PASS_END
     busy = []
     for flows in plan.rounds:
         if time.monotonic() > deadline:
             return
         results = session.run(flows, flow_s, pace=limit("paced-share"))
-        if len(flows) > 1 and max(result.ratio for result in results) < limit("contended"):
+        if busy_rounds(results) or (len(flows) > 1 and max(r.ratio for r in results) < limit("contended")):
             busy.append(flows)
     for flows in busy[:_BUSY_ROUNDS]:
         if time.monotonic() < deadline:
@@ -201,7 +211,7 @@ def _second_pass(
     found = suspects(limit("suspect"))
     for _ in range(_RETESTS):
         retest = plan_retest(found, candidates, plan.pairs, fabric.directed_count)
-        if not retest.rounds or time.monotonic() + 0.5 * retest.total_s > deadline:
+        if not retest.rounds or time.monotonic() > deadline:
             break
         say(f"qualify: {', '.join(str(s.candidate.element) for s in found[:3])} once more")
         for flows in retest.rounds:
@@ -214,8 +224,11 @@ def _second_pass(
     weighed = []
     for suspect in found:
         crossing = [result for result in second if result.flow.crosses(suspect.candidate.links) >= 0.5]
-        hint = hints.get(suspect.candidate.element, 0.0) if suspect.kind == "link-flap" else 0.0
-        weighed.append(Weighed(suspect, confirmation(suspect, crossing, speeds) + hint if crossing else hint or None))
+        hint = hints.get(suspect.candidate.element, 0.0) if suspect.kind is Kind.FLAP else 0.0
+        agrees = confirmation(suspect, crossing, speeds) + hint if crossing else hint or None
+        # What neither the odds nor a second look bears out was a busy machine.
+        if suspect.log_odds >= limit("certain") or agrees is None or agrees > 0:
+            weighed.append(Weighed(suspect, agrees))
     return weighed
 
 

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from nettune.qualify.plan import ProbePlan
     from topology.fabric import Fabric
 
-_RULE_OF_THREE = 3.0
-"""-ln(0.05): with no loss in n packets, a loss above 3/n would have shown with 95% probability."""
+_SHOWN_LOSSES = 7.75
+"""Expected losses with which four or more are seen with 95% probability; four make a suspect."""
 
 
-def passed(fabric: Fabric, results: Sequence[FlowResult], accused: Collection[ElementId], kinds: Collection[str]) -> list[Finding]:
+def passed(
+    fabric: Fabric, results: Sequence[FlowResult], accused: Collection[ElementId], kinds: Collection[str]
+) -> list[Finding]:
     """PASS findings: one on pairs, one for each kind of link fault that was not found (or: not elsewhere)."""
     sound = [r for r in results if r.state is FlowState.OK and not _accused(fabric, r, accused)]
     if not sound:
@@ -40,17 +42,21 @@ def passed(fabric: Fabric, results: Sequence[FlowResult], accused: Collection[El
     elsewhere = " elsewhere" if accused else ""
     count = int(crossed.sum())
     fewest = f"each crossed by at least {flows[crossed].min():.3g} transfers"
-    loss = _RULE_OF_THREE / float(packets[crossed].min())
+    loss = _SHOWN_LOSSES / float(packets[crossed].min())
     texts: dict[str, tuple[str, dict[str, float]]] = {}
     if shares:
         texts[Kind.RATE] = (
-            f"{count} directed links{elsewhere} carry what was sent, {fewest}: "
-            f"{min(shares):.2f} to {max(shares):.2f} of nominal at a pace of {sound[0].pace:.2f}",
+            (
+                f"{count} directed links{elsewhere} carry what was sent, {fewest}: "
+                f"{min(shares):.2f} to {max(shares):.2f} of nominal at a pace of {sound[0].pace:.2f}"
+            ),
             {"share_low": min(shares), "share_high": max(shares)},
         )
     texts[Kind.LOSS] = (
-        f"no loss{elsewhere}: {int(packets[crossed].min())} or more packets crossed each directed link, "
-        f"so a loss above {loss:.3%} would have shown",
+        (
+            f"no loss{elsewhere}: {int(packets[crossed].min())} or more packets crossed each directed link, "
+            f"so a loss above {loss:.3%} would have shown"
+        ),
         {"detectable_loss": loss},
     )
     if any(r.datagrams for r in sound):
@@ -58,7 +64,9 @@ def passed(fabric: Fabric, results: Sequence[FlowResult], accused: Collection[El
         texts[Kind.MTU] = (f"full-sized packets pass{elsewhere} on {len(told)} of {len(sound)} transfers", {})
     texts[Kind.FLAP] = (f"no interruption{elsewhere} in {len(sound)} transfers", {})
     findings = [
-        Finding(check=str(kind), status=Status.PASS, where=ElementId.fabric(), what=what, evidence=dict(evidence))
+        Finding(
+            check=str(kind), status=Status.PASS, where=ElementId.fabric(), what=what, evidence=dict(evidence)
+        )
         for kind, (what, evidence) in texts.items()
         if kind not in kinds
     ]
@@ -79,13 +87,17 @@ def passed(fabric: Fabric, results: Sequence[FlowResult], accused: Collection[El
 def _accused(fabric: Fabric, result: FlowResult, accused: Collection[ElementId]) -> bool:
     for link in result.flow.links:
         names = {fabric.link_element(link // 2)}
-        names.update(fabric.node_element(int(fabric.ports.node[port])) for port in fabric.directed_ports[link])
+        names.update(
+            fabric.node_element(int(fabric.ports.node[port])) for port in fabric.directed_ports[link]
+        )
         if not names.isdisjoint(accused):
             return True
     return False
 
 
-def not_shown(fabric: Fabric, results: Sequence[FlowResult], plan: ProbePlan, silent_hosts: Sequence[str]) -> list[Finding]:
+def not_shown(
+    fabric: Fabric, results: Sequence[FlowResult], plan: ProbePlan, silent_hosts: Sequence[str]
+) -> list[Finding]:
     """UNKNOWN findings: links that no transfer crossed, pairs without a route, hosts without an agent, local errors."""
     crossed = np.zeros(fabric.directed_count)
     errors: dict[str, list[str]] = {}
@@ -96,7 +108,10 @@ def not_shown(fabric: Fabric, results: Sequence[FlowResult], plan: ProbePlan, si
             continue
         for probability, links in result.flow.alternatives:
             crossed[list(links)] += probability
-    findings = [_unknown("host-agent", ElementId.host(host), "has no agent, so it was not tested", []) for host in silent_hosts]
+    findings = [
+        _unknown("host-agent", ElementId.host(host), "has no agent, so it was not tested", [])
+        for host in silent_hosts
+    ]
     up = np.repeat(fabric.links.state == LinkState.UP, 2)
     idle = [int(link) for link in np.flatnonzero(up & (crossed == 0))]
     for cable in sorted({link // 2 for link in idle}):

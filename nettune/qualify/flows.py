@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +122,6 @@ class FlowResult:
             "nominal_gbps": self.flow.nominal_gbps,
             **values,
             "state": str(self.state),
-            "share": None if share != share else share,
+            "share": None if math.isnan(share) else share,
             "mtu_ok": self.mtu_ok,
         }

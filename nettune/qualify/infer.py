@@ -18,10 +18,11 @@ from nettune.qualify.likelihood import HITS, KIND_PRIOR, LOSSES, RATES, Kind, Ob
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from nettune.elements import ElementId
     from nettune.qualify.candidates import Candidate
     from nettune.qualify.flows import FlowResult
-    from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 

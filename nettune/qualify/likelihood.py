@@ -44,7 +44,8 @@ HITS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 _STATES = (FlowState.OK, FlowState.GAP, FlowState.STALLED, FlowState.DEAD)
 _SOUND_STATE = (0.989, 0.006, 0.003, 0.002)
 _RATE_STATE = (0.88, 0.07, 0.04, 0.01)
-_LOSS_STATE = (0.85, 0.10, 0.03, 0.02)
+# Gap, stalled, dead: base, slope with the loss rate, most.
+_LOSS_STATES = ((0.02, 12.0, 0.7), (0.005, 1.0, 0.1), (0.005, 1.0, 0.1))
 _MTU_STATE = (0.35, 0.03, 0.60, 0.02)
 _HIT_STATE = (0.05, 0.40, 0.40, 0.15)
 _DEAD_STATE = (0.005, 0.005, 0.02, 0.97)
@@ -53,6 +54,8 @@ _SOUND_MTU = (0.9885, 0.0005, 0.011)
 _MTU_MTU = (0.01, 0.97, 0.02)
 _HIT_MTU = (0.6, 0.002, 0.398)
 _DEAD_MTU = (0.005, 0.005, 0.99)
+_BUSY_FLOWS = 3
+"""One cable carries at most two flows of a round, one each way."""
 _SOUND_QUEUED, _RATE_QUEUED, _HIT_QUEUED = 0.05, 0.85, 0.15
 
 
@@ -65,7 +68,8 @@ class Observations:
     """
 
     def __init__(self, results: Sequence[FlowResult]) -> None:
-        self.results = [result for result in results if result.state is not FlowState.ERROR]
+        busy = busy_rounds(results)
+        self.results = [r for r in results if r.state is not FlowState.ERROR and r.round not in busy]
         rows = self.results
         self.states = np.array([_STATES.index(r.state) for r in rows], dtype=np.int64)
         self.pace = np.array([r.pace for r in rows])
@@ -96,7 +100,11 @@ class Observations:
         broad_ratio = np.where(np.isnan(self.ratio), 0.0, -np.log(1.05))
         broad_lost = np.where(self.segments > 0, np.log(_broad(self.lost)), 0.0)
         if kind is Kind.RATE:
-            share = speed_gbps / self.nominal if speed_gbps else np.ones(len(self.nominal))
+            share = (
+                np.where(self.nominal > 0, speed_gbps / np.maximum(self.nominal, 1e-9), 1.0)
+                if speed_gbps
+                else 1.0
+            )
             target = np.minimum(1.0, RATES[:, None] * share / self.pace)
             lost = np.log(
                 0.6 * self._sound_lost() + 0.4 * np.where(self.segments > 0, _broad(self.lost), 1.0)
@@ -112,7 +120,7 @@ class Observations:
             )
             ratio = np.log(0.5 * self._sound_ratio() + 0.5 * np.exp(broad_ratio))
             return (
-                self._state(_LOSS_STATE)
+                self._loss_state()
                 + self._mtu(_SOUND_MTU)
                 + ratio
                 + self._queued(_SOUND_QUEUED)
@@ -133,10 +141,19 @@ class Observations:
         ]
 
     def _state(self, table: tuple[float, ...]) -> Floats:
-        return np.log(np.array(table))[self.states]
+        logs: Floats = np.log(np.array(table))[self.states]
+        return logs
+
+    def _loss_state(self) -> Floats:
+        """(G, F); the more is lost, the more often a flow waits for a time-out of 0.2 s."""
+        gap, stalled, dead = (np.minimum(most, base + slope * LOSSES) for base, slope, most in _LOSS_STATES)
+        table = np.log(np.stack([1 - gap - stalled - dead, gap, stalled, dead], axis=1))
+        logs: Floats = table[:, self.states]
+        return logs
 
     def _mtu(self, table: tuple[float, ...]) -> Floats:
-        return np.where(self.mtu >= 0, np.log(np.array(table))[self.mtu], 0.0)
+        logs: Floats = np.where(self.mtu >= 0, np.log(np.array(table))[self.mtu], 0.0)
+        return logs
 
     def _queued(self, probability: float) -> Floats:
         told = self.states <= 1
@@ -155,6 +172,15 @@ class Observations:
     def _sound_lost(self) -> Floats:
         density = 0.985 * _poisson(self.lost, 5e-6 * self.segments + 0.003) + 0.015 * _broad(self.lost)
         return np.where(self.segments > 0, density, 1.0)
+
+
+def busy_rounds(results: Sequence[FlowResult]) -> set[int]:
+    """Rounds that tell of the machine and not of a link: three flows or more paused, though they share no link."""
+    paused: dict[int, int] = {}
+    for result in results:
+        if not result.alone and result.state is FlowState.GAP:
+            paused[result.round] = paused.get(result.round, 0) + 1
+    return {number for number, count in paused.items() if count >= _BUSY_FLOWS}
 
 
 def relative_ratios(results: Sequence[FlowResult]) -> Floats:
@@ -178,11 +204,13 @@ def queued(results: Sequence[FlowResult]) -> NDArray[np.bool_]:
     packets_us = np.array(
         [10 * (r.mss_bytes + 66) * 8e-3 / r.flow.nominal_gbps if r.flow.nominal_gbps else 0 for r in results]
     )
-    return rtt > np.maximum(packets_us, 4 * np.median(rtt))
+    waited: NDArray[np.bool_] = rtt > np.maximum(packets_us, 4 * np.median(rtt))
+    return waited
 
 
 def _normal(x: Floats, mean: Floats | float, sigma: float) -> Floats:
-    return np.exp(-0.5 * np.square((x - mean) / sigma)) / (sigma * np.sqrt(2 * np.pi))
+    density: Floats = np.exp(-0.5 * np.square((x - mean) / sigma)) / (sigma * np.sqrt(2 * np.pi))
+    return density
 
 
 def _poisson(count: Floats, mean: Floats) -> Floats:

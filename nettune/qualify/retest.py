@@ -35,11 +35,6 @@ class Retest:
     rounds: tuple[Round, ...]
     duration_s: float
 
-    @property
-    def total_s(self) -> float:
-        """Time that it takes, connections included."""
-        return len(self.rounds) * (self.duration_s + 0.05)
-
 
 def plan_retest(
     suspects: Sequence[Suspect], candidates: Sequence[Candidate], pairs: Sequence[Pair], directed_count: int
@@ -50,19 +45,29 @@ def plan_retest(
     names += [element for suspect in suspects for element, p in suspect.rivals if p >= _RIVAL_PROBABILITY]
     targets = [whole[name] for name in dict.fromkeys(names)][:_TARGETS]
     flap = any(suspect.kind is Kind.FLAP for suspect in suspects)
-    chosen: list[Pair] = []
+    rounds: list[Round] = []
+    done: set[tuple[int, int, int]] = set()
     for target in targets:
         others = frozenset().union(*(other.links for other in targets if other is not target))
         # Both directions of a cable; for a switch or host, all its links at once.
-        ways = [frozenset((link,)) for link in sorted(target.links)] if len(target.links) == 2 else [target.links]
+        ways = (
+            [frozenset((link,)) for link in sorted(target.links)]
+            if len(target.links) == 2
+            else [target.links]
+        )
+        chosen: dict[tuple[int, int, int], Pair] = {}
         for way in ways:
             flows = sorted(
                 (flow for pair in pairs for flow in pair.flows if flow.crosses(way) >= 0.5),
                 key=lambda flow: (flow.crosses(others - way), -flow.crosses(way)),
             )
-            chosen += _different_hosts(flows, _FLOWS_PER_WAY - flap)
-    unique = {(pair.src_port, pair.dst_port, pair.flows[0].tcp_ports[0]): pair for pair in chosen}
-    rounds = pack(unique.values(), np.zeros(directed_count), _AT_ONCE)
+            for pair in _different_hosts(flows, _FLOWS_PER_WAY - flap):
+                key = (pair.src_port, pair.dst_port, pair.flows[0].tcp_ports[0])
+                if key not in done:
+                    chosen[key] = pair
+        done |= chosen.keys()
+        # Target by target, so that the likeliest has been tested when the time is up.
+        rounds += pack(chosen.values(), np.zeros(directed_count), _AT_ONCE)
     return Retest(tuple(rounds), _FLAP_SECONDS if flap else _SECONDS)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from nettune.qualify.flows import FlowResult, FlowState
 from nettune.qualify.ports import TCP_PORT, UDP_PORT
@@ -48,7 +49,7 @@ class Session:
         self.results: list[FlowResult] = []
         self._rounds = 0
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         addresses = {
             rank: [
                 self.fabric.ports.address[nic]
@@ -190,7 +191,7 @@ def stream_figures(
     speed = offered_gbps * 1e9 / 8
     gaps = [
         (at - before) - ((count - had) / speed if speed else 0.0)
-        for (before, had), (at, count) in zip(inside, inside[1:], strict=False)
+        for (before, had), (at, count) in pairwise(inside)
     ]
     return rate, max(0.0, *gaps) if gaps else 0.0
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nettune.qualify.session import Caller
 
-_FIRST_S, _SECOND_S = 0.12, 0.15
+_FIRST_S, _SECOND_S = 0.08, 0.15
 _MOST_WALL = 8.0
 """A test may take this many times its processor time, then it is cut short: 12% of a CPU is slow enough to know."""
 _REPEATS = 2
@@ -35,9 +35,10 @@ class CpuResult:
         host: its name.
         speed: checksummed blocks of 64 KiB a second of wall time, the best of its tests.
         share: processor time over wall time in that test.
-        slowness: speed of the fleet's median (second pass: of the control host's worst) over its own.
+        slowness: speed of the fleet's median (second pass: of the control host's worst) over its own; at least what
+            the limit of its control group alone explains.
         retested: whether a second pass decided.
-        throttled: how often its control group stopped it; None unknown.
+        throttled_share: part of the time for which its control group stopped it; None unknown.
     """
 
     host: str
@@ -45,10 +46,12 @@ class CpuResult:
     share: float
     slowness: float
     retested: bool
-    throttled: int | None
+    throttled_share: float | None
 
 
-def measure_cpus(agents: Caller, rank_of_host: Mapping[str, int], deadline: float, *, at_once: int) -> list[CpuResult]:
+def measure_cpus(
+    agents: Caller, rank_of_host: Mapping[str, int], deadline: float, *, at_once: int
+) -> list[CpuResult]:
     """Test all hosts, `at_once` at the same time (1 on a machine that emulates them), and suspects again.
 
     Args:
@@ -63,15 +66,19 @@ def measure_cpus(agents: Caller, rank_of_host: Mapping[str, int], deadline: floa
         if time.monotonic() > deadline:
             break
         group = hosts[start : start + at_once]
-        first |= dict(zip(group, _burn(agents, [rank_of_host[host] for host in group], _FIRST_S), strict=True))
+        first |= dict(
+            zip(group, _burn(agents, [rank_of_host[host] for host in group], _FIRST_S), strict=True)
+        )
     if not first:
         return []
     median = float(np.median([_speed(answer) for answer in first.values()]))
     results = {
-        host: CpuResult(host, _speed(a), _share(a), median / _speed(a), retested=False, throttled=a["throttled"])
+        host: CpuResult(host, _speed(a), _share(a), _slowness(median, a), False, _throttled_share([a]))
         for host, a in first.items()
     }
-    suspects = sorted((r for r in results.values() if r.slowness > limit("cpu-warn")), key=lambda r: -r.slowness)
+    suspects = sorted(
+        (r for r in results.values() if r.slowness > limit("cpu-warn")), key=lambda r: -r.slowness
+    )
     sound = [r.host for r in sorted(results.values(), key=lambda r: r.slowness) if r not in suspects]
     for suspect in suspects[:_MOST_SUSPECTS]:
         if sound and time.monotonic() < deadline + _GRACE_S:
@@ -86,15 +93,26 @@ def _again(agents: Caller, rank_of_host: Mapping[str, int], host: str, control: 
         own += _burn(agents, [rank_of_host[host]], _SECOND_S)
         other += _burn(agents, [rank_of_host[control]], _SECOND_S)
     best = max(own, key=_speed)
-    slowness = min(map(_speed, other)) / _speed(best)
-    counts = [answer["throttled"] for answer in own]
-    throttled = None if None in counts else sum(counts)
-    return CpuResult(host, _speed(best), _share(best), slowness, retested=True, throttled=throttled)
+    throttled = _throttled_share(own)
+    slowness = max(min(map(_speed, other)) / _speed(best), 1 / (1 - min(throttled or 0.0, 0.95)))
+    return CpuResult(host, _speed(best), _share(best), slowness, retested=True, throttled_share=throttled)
 
 
 def _burn(agents: Caller, ranks: Sequence[int], cpu_s: float) -> list[Any]:
     kwargs = {"cpu_s": cpu_s, "most_s": cpu_s * _MOST_WALL}
     return agents.call("nettune.qualify.cpu:burn", kwargs, ranks=ranks, timeout_s=cpu_s * _MOST_WALL + 20.0)
+
+
+def _slowness(reference: float, answer: Mapping[str, Any]) -> float:
+    return max(reference / _speed(answer), 1 / (1 - min(_throttled_share([answer]) or 0.0, 0.95)))
+
+
+def _throttled_share(answers: Sequence[Mapping[str, Any]]) -> float | None:
+    """A control group's limit shows whatever else the machine does, and no sound host has one that bites."""
+    stopped = [answer["throttled_s"] for answer in answers]
+    if None in stopped:
+        return None
+    return float(sum(stopped)) / max(sum(float(answer["wall_s"]) for answer in answers), 1e-9)
 
 
 def _speed(answer: Mapping[str, Any]) -> float:
@@ -111,7 +129,11 @@ def cpu_findings(results: Sequence[CpuResult], hosts: Sequence[str]) -> list[Fin
     findings = []
     missing = [host for host in hosts if host not in {result.host for result in results}]
     if missing or len(results) < _LEAST_HOSTS:
-        what = f"{len(missing)} hosts were not tested" if missing else f"{len(results)} hosts give no median to compare with"
+        what = (
+            f"{len(missing)} hosts were not tested"
+            if missing
+            else f"{len(results)} hosts give no median to compare with"
+        )
         where = ElementId.host(missing[0]) if len(missing) == 1 else ElementId.fabric()
         findings.append(
             Finding(
@@ -136,9 +158,15 @@ def cpu_findings(results: Sequence[CpuResult], hosts: Sequence[str]) -> list[Fin
                 where=ElementId.host(result.host),
                 what=f"computes {result.slowness:.1f} times slower than {'a sound host tested in turn' if result.retested else 'the median host'}:"
                 f" gets {result.share:.0%} of a CPU",
-                evidence={"slowness": result.slowness, "cpu_share": result.share, "throttled": result.throttled},
+                evidence={
+                    "slowness": result.slowness,
+                    "cpu_share": result.share,
+                    "throttled_share": result.throttled_share,
+                },
                 # Odds grow with the distance to the limit; a re-test in turn leaves little room for chance.
-                probability=min(0.999, 1 - 0.5 * (limit("cpu-fail") / result.slowness) ** 8) if failed else 0.5,
+                probability=min(0.999, 1 - 0.5 * (limit("cpu-fail") / result.slowness) ** 8)
+                if failed
+                else 0.5,
                 fix="look for a CPU limit, another load or a throttled clock on this host",
             )
         )

@@ -87,7 +87,9 @@ def _evidence(fabric: Fabric, suspect: Suspect) -> dict[str, Any]:
         "packets": sum(flow.segments for flow in flows),
         "packets_lost": sum(flow.lost for flow in flows),
         "log_odds": suspect.log_odds,
-        "rivals": {str(element): probability for element, probability in suspect.rivals if probability > 0.005},
+        "rivals": {
+            str(element): probability for element, probability in suspect.rivals if probability > 0.005
+        },
     }
 
 
@@ -116,7 +118,10 @@ def _describe(suspect: Suspect, evidence: dict[str, Any]) -> tuple[str, bool]:
         return f"drops full-sized packets{way} and passes small ones; {seen} show it", True
     if suspect.kind is Kind.FLAP:
         longest = max((flow.gap_s for flow in suspect.crossing), default=0.0)
-        return f"comes and goes: {seen} broke off or paused (up to {longest:.2f} s), the others ran well", True
+        return (
+            f"comes and goes: {seen} broke off or paused (up to {longest:.2f} s), the others ran well",
+            True,
+        )
     return f"carries nothing{way}: {seen} could not connect", True
 
 
@@ -142,9 +147,13 @@ def state_findings(fabric: Fabric) -> list[Finding]:
         if len(own) > 1 and not np.any(own == LinkState.UP):
             named.update(links)
             what = f"all its {len(links)} links are down"
-            findings.append(_down(fabric.node_element(int(node)), what, [str(fabric.link_element(row)) for row in links]))
+            findings.append(
+                _down(fabric.node_element(int(node)), what, [str(fabric.link_element(row)) for row in links])
+            )
     findings += [
-        _down(fabric.link_element(row), "is down", [str(fabric.link_element(row))]) for row in down if row not in named
+        _down(fabric.link_element(row), "is down", [str(fabric.link_element(row))])
+        for row in down
+        if row not in named
     ]
     if findings:
         return findings
@@ -153,7 +162,9 @@ def state_findings(fabric: Fabric) -> list[Finding]:
 
 
 def _nodes(fabric: Fabric, link: int) -> tuple[int, int]:
-    return int(fabric.ports.node[fabric.links.port_a[link]]), int(fabric.ports.node[fabric.links.port_b[link]])
+    return int(fabric.ports.node[fabric.links.port_a[link]]), int(
+        fabric.ports.node[fabric.links.port_b[link]]
+    )
 
 
 def _down(where: ElementId, what: str, links: list[str]) -> Finding:

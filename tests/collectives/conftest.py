@@ -13,9 +13,9 @@ from nettune.launch.local import LocalLauncher
 HOSTS = ["h0", "h1", "h2", "h3"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def agents() -> Iterator[Agents]:
-    """Four agents on this machine that a module shares; tests that kill ranks make their own."""
+    """Four agents on this machine that all tests share; tests that kill ranks make their own."""
     pytest.importorskip("torch")
     with Agents(LocalLauncher(HOSTS), HOSTS, preload=PRELOAD) as running:
         yield running

@@ -20,7 +20,12 @@ Link = tuple[str, str, str, str]
 
 
 def rail_fabric(
-    pods: int = 2, hosts: int = 4, rails: int = 2, *, same_leaf: bool = False, moved: dict[tuple[str, int], str | None] | None = None
+    pods: int = 2,
+    hosts: int = 4,
+    rails: int = 2,
+    *,
+    same_leaf: bool = False,
+    moved: dict[tuple[str, int], str | None] | None = None,
 ) -> Fabric:
     """Hosts h0.. pod by pod; NIC r on leaf pod*rails+r, or all on leaf pod; `moved` puts a NIC elsewhere or nowhere."""
     builder = FabricBuilder()
@@ -74,7 +79,15 @@ def test_a_sound_fabric_passes_every_rule(same_leaf, rails):
     findings = analyse(fabric, Routing.shortest_paths(fabric, HashSpec("linux-multipath", 1)))
     status = {finding.check: finding.status for finding in findings}
     assert status.pop("rail-cabling") is (Status.PASS if rails > 1 else Status.UNKNOWN)
-    assert set(status) == {"host-rails", "link-state", "link-mtu", "link-speed", "oversubscription", "next-hops", "ecmp-hash"}
+    assert set(status) == {
+        "host-rails",
+        "link-state",
+        "link-mtu",
+        "link-speed",
+        "oversubscription",
+        "next-hops",
+        "ecmp-hash",
+    }
     assert set(status.values()) == {Status.PASS}
     assert exit_code(findings) == 0
 
@@ -83,10 +96,15 @@ def test_a_sound_fabric_passes_every_rule(same_leaf, rails):
 def test_one_miswired_nic_is_named_whatever_its_leaf(data):
     """In equal pods of at least three hosts, one NIC on any other leaf is found, and nothing else is blamed."""
     same_leaf, rails = data.draw(st.booleans()), data.draw(st.integers(2, 4))
-    pods, hosts = data.draw(st.integers(1 if rails > 1 and not same_leaf else 2, 4)), data.draw(st.integers(3, 5))
+    pods, hosts = (
+        data.draw(st.integers(1 if rails > 1 and not same_leaf else 2, 4)),
+        data.draw(st.integers(3, 5)),
+    )
     host, rail = data.draw(st.integers(0, pods * hosts - 1)), data.draw(st.integers(0, rails - 1))
     home = host // hosts if same_leaf else host // hosts * rails + rail
-    wrong = data.draw(st.integers(0, pods * (1 if same_leaf else rails) - 1).filter(lambda leaf: leaf != home))
+    wrong = data.draw(
+        st.integers(0, pods * (1 if same_leaf else rails) - 1).filter(lambda leaf: leaf != home)
+    )
     fabric = rail_fabric(pods, hosts, rails, same_leaf=same_leaf, moved={(f"h{host}", rail): f"leaf{wrong}"})
     (finding,) = of_check(analyse(fabric), "rail-cabling")
     assert (finding.status, finding.where) == (Status.FAIL, f"host/h{host}/nic/eth{rail}")
@@ -163,7 +181,9 @@ def test_a_link_that_is_down_is_named_with_the_reason():
     fabric = rail_fabric()
     row = link_row(fabric, "link/leaf1:u0--spine0:d1")
     down = with_column(fabric, "links", "state", row, LinkState.DOWN)
-    (finding,) = of_check(analyse(down, reasons={"link/leaf1:u0--spine0:d1": "spine0:d1 set down"}), "link-state")
+    (finding,) = of_check(
+        analyse(down, reasons={"link/leaf1:u0--spine0:d1": "spine0:d1 set down"}), "link-state"
+    )
     assert (finding.status, finding.where) == (Status.FAIL, "link/leaf1:u0--spine0:d1")
     assert "spine0:d1 set down" in finding.what
 
@@ -193,7 +213,10 @@ def test_the_smaller_mtu_end_is_named():
 def test_a_slower_link_is_named_among_its_siblings():
     """A cable below the strict majority of its switch's cables of that tier fails; ends that differ fail too."""
     fabric = rail_fabric()
-    ports = [fabric.port_row("h3", "eth1"), fabric.port_row("leaf1", fabric.ports.name[far(fabric, "h3", "eth1")])]
+    ports = [
+        fabric.port_row("h3", "eth1"),
+        fabric.port_row("leaf1", fabric.ports.name[far(fabric, "h3", "eth1")]),
+    ]
     slow = fabric
     for port in ports:
         slow = with_column(slow, "ports", "speed_gbps", port, 0.01)
@@ -215,7 +238,11 @@ def test_the_slower_of_two_parallel_links_is_a_warning():
     builder = FabricBuilder()
     for name, kind in (("h0", NodeKind.HOST), ("leaf0", NodeKind.SWITCH), ("spine0", NodeKind.SWITCH)):
         builder.node(name, kind)
-    for a, b, gbps in (("h0:eth0", "leaf0:d0", 1.0), ("leaf0:u0", "spine0:d0", 1.0), ("leaf0:u1", "spine0:d1", 0.4)):
+    for a, b, gbps in (
+        ("h0:eth0", "leaf0:d0", 1.0),
+        ("leaf0:u0", "spine0:d0", 1.0),
+        ("leaf0:u1", "spine0:d1", 0.4),
+    ):
         ends = [tuple(end.split(":")) for end in (a, b)]
         for node, port in ends:
             builder.port(node, port, speed_gbps=gbps, mtu=1500)
@@ -287,7 +314,9 @@ def test_unknown_and_shared_hashes_are_told():
     (finding,) = of_check(analyse(parallel, shared), "ecmp-hash")
     assert (finding.status, finding.evidence["tiers"]) == (Status.WARN, [1, 2])
     spines = {parallel.node_row(name) for name in ("spine0", "spine1")}
-    apart = {row: HashSpec("linux-multipath", 8) if row in spines else spec for row, spec in shared.hashes.items()}
+    apart = {
+        row: HashSpec("linux-multipath", 8) if row in spines else spec for row, spec in shared.hashes.items()
+    }
     (finding,) = of_check(analyse(parallel, replace(shared, hashes=apart)), "ecmp-hash")
     assert finding.status is Status.PASS
 

@@ -20,7 +20,11 @@ from topology.discovery.collect import CollectError, collect, collector_source
 
 def streamed(python: str, *arguments: str) -> HostCapture:
     done = subprocess.run(
-        [python, "-I", "-S", "-", *arguments], input=collector_source(), capture_output=True, check=True, timeout=60
+        [python, "-I", "-S", "-", *arguments],
+        input=collector_source(),
+        capture_output=True,
+        check=True,
+        timeout=60,
     )
     assert done.stderr == b""
     return HostCapture.from_json(json.loads(done.stdout))
@@ -54,7 +58,9 @@ def test_streamed_source_prints_a_capture(version):
     assert (found.host, found.role) == ("node7", "switch")
     assert set(found.commands) >= set(collector.COMMANDS)
     assert set(found.files) >= set(collector.FILES)
-    assert found.text("/proc/sys/kernel/osrelease") == Path("/proc/sys/kernel/osrelease").read_text(encoding="ascii")
+    assert found.text("/proc/sys/kernel/osrelease") == Path("/proc/sys/kernel/osrelease").read_text(
+        encoding="ascii"
+    )
     if shutil.which("ip"):
         assert any(row.get("ifname") == "lo" for row in found.json_of("ip -j addr"))
 
@@ -102,7 +108,11 @@ def test_output_is_bounded(monkeypatch, tmp_path):
     assert entry["state"] == "error"
     assert len(entry["text"]) == 100_000
     (tmp_path / "long").write_text("x" * 11, encoding="ascii")
-    assert collector.read(str(tmp_path / "long")) == {"state": "error", "text": "x" * 10, "note": "longer than 10 bytes; cut"}
+    assert collector.read(str(tmp_path / "long")) == {
+        "state": "error",
+        "text": "x" * 10,
+        "note": "longer than 10 bytes; cut",
+    }
 
 
 def test_files_that_cannot_be_read_say_why(tmp_path):
@@ -116,7 +126,11 @@ def test_files_that_cannot_be_read_say_why(tmp_path):
 
 def test_classes_are_asked_for_htb_roots_only():
     """Only a root htb needs `tc class`; what is no list of queues asks for none."""
-    roots = [{"kind": "htb", "dev": "u0", "root": True}, {"kind": "htb", "dev": "u1"}, {"kind": "tbf", "dev": "u2", "root": True}]
+    roots = [
+        {"kind": "htb", "dev": "u0", "root": True},
+        {"kind": "htb", "dev": "u1"},
+        {"kind": "tbf", "dev": "u2", "root": True},
+    ]
     assert collector.devices_with_classes(json.dumps(roots)) == ["u0"]
     for garbage in ("", "{", "[1]", '[{"root": true, "kind": "htb"}]', '{"a": 1}'):
         assert collector.devices_with_classes(garbage) == []
@@ -125,7 +139,9 @@ def test_classes_are_asked_for_htb_roots_only():
 def test_collect_asks_every_node_in_order():
     """Captures come in the order of the nodes, under the names that the launcher knows."""
     launcher = LocalLauncher(("b", "a"))
-    found = collect(lambda commands, timeout_s: run(launcher, commands, timeout_s), ["b", "a"], roles={"a": "switch"})
+    found = collect(
+        lambda commands, timeout_s: run(launcher, commands, timeout_s), ["b", "a"], roles={"a": "switch"}
+    )
     assert [capture.host for capture in found] == ["b", "a"]
     assert found[1].role == "switch"
     assert found[0].commands["nproc"].state is CaptureState.OK

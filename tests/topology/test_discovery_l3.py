@@ -24,7 +24,10 @@ from topology.routing import Routing, UnknownPathError
 
 End = tuple[str, str]
 SYSCTL = "/proc/sys/net/ipv4/"
-PLAIN_RULES = [{"priority": 0, "src": "all", "table": "local"}, {"priority": 32766, "src": "all", "table": "main"}]
+PLAIN_RULES = [
+    {"priority": 0, "src": "all", "table": "local"},
+    {"priority": 32766, "src": "all", "table": "main"},
+]
 
 
 @dataclass
@@ -64,7 +67,14 @@ class Plan:
 
 
 def clos(
-    leaves: int = 2, spines: int = 2, hosts: int = 2, rails: int = 1, parallel: int = 1, *, mtu: int = 1500, seed: int = 0
+    leaves: int = 2,
+    spines: int = 2,
+    hosts: int = 2,
+    rails: int = 1,
+    parallel: int = 1,
+    *,
+    mtu: int = 1500,
+    seed: int = 0,
 ) -> Plan:
     """All rails of a host on one leaf; spine weights and the order of next hops drawn at random."""
     draw = random.Random(seed)
@@ -73,13 +83,18 @@ def clos(
         plan.switches.add(f"leaf{leaf}")
         for place in range(hosts * rails):
             host, rail = f"n{leaf * hosts + place // rails}", place % rails
-            plan.cable((host, f"eth{rail}"), (f"leaf{leaf}", f"d{place}"), f"10.0.{leaf}.{2 * place}", 0.1, mtu)
+            plan.cable(
+                (host, f"eth{rail}"), (f"leaf{leaf}", f"d{place}"), f"10.0.{leaf}.{2 * place}", 0.1, mtu
+            )
     number = 0
     for leaf in range(leaves):
         for spine in range(spines):
             plan.switches.add(f"spine{spine}")
             for copy in range(parallel):
-                ends = (f"leaf{leaf}", f"u{spine * parallel + copy}"), (f"spine{spine}", f"d{leaf * parallel + copy}")
+                ends = (
+                    (f"leaf{leaf}", f"u{spine * parallel + copy}"),
+                    (f"spine{spine}", f"d{leaf * parallel + copy}"),
+                )
                 plan.cable(*ends, str(IPv4Address("10.128.0.0") + 2 * number), 0.05, mtu)
                 number += 1
     for node in sorted(plan.switches):
@@ -103,15 +118,31 @@ def rendered(plan: Plan, node: str, draw: random.Random, *, neighbours: bool = T
     """The capture of one node, with the things around that a fabric's reader must leave out."""
     links: list[dict[str, Any]] = [link_row("lo", "00:00:00:00:00:00", ["LOOPBACK", "UP", "LOWER_UP"], 65536)]
     links += [link_row("docker0", "02:42:00:00:00:01", ["BROADCAST", "UP", "LOWER_UP"], 1500), {}]
-    addresses: dict[str, list[dict[str, Any]]] = {"lo": [v4("127.0.0.1", 8)], "docker0": [v4("172.17.0.1", 16)]}
-    qdiscs: list[dict[str, Any]] = [{"kind": "noqueue", "handle": "0:", "dev": "lo", "root": True, "options": {}}]
+    addresses: dict[str, list[dict[str, Any]]] = {
+        "lo": [v4("127.0.0.1", 8)],
+        "docker0": [v4("172.17.0.1", 16)],
+    }
+    qdiscs: list[dict[str, Any]] = [
+        {"kind": "noqueue", "handle": "0:", "dev": "lo", "root": True, "options": {}}
+    ]
     seen = []
     for name, port in plan.ports[node].items():
-        flags = ["BROADCAST", "MULTICAST", *(["UP"] if port.up else []), *(["LOWER_UP"] if port.carrier else [])]
+        flags = [
+            "BROADCAST",
+            "MULTICAST",
+            *(["UP"] if port.up else []),
+            *(["LOWER_UP"] if port.carrier else []),
+        ]
         links.append(link_row(name, port.mac, flags, port.mtu))
         v6 = {"family": "inet6", "local": "fe80::1", "prefixlen": 64}
         addresses[name] = draw.sample([v4(port.address, 31), v6], 2)
-        slow = {"kind": "tbf", "handle": "10:", "dev": name, "parent": "1:1", "options": {"rate": 1000, "burst": 9}}
+        slow = {
+            "kind": "tbf",
+            "handle": "10:",
+            "dev": name,
+            "parent": "1:1",
+            "options": {"rate": 1000, "burst": 9},
+        }
         rate = {"rate": round(port.gbps * 1.25e8), "burst": 9}
         qdiscs += [{"kind": "tbf", "handle": "1:", "dev": name, "root": True, "options": rate}, slow]
         far_node, far_name = plan.far((node, name))
@@ -119,7 +150,10 @@ def rendered(plan: Plan, node: str, draw: random.Random, *, neighbours: bool = T
         if neighbours and draw.random() < 0.5:
             seen.append({"dst": far.address, "dev": name, "lladdr": far.mac.upper(), "state": ["STALE"]})
     draw.shuffle(links)
-    routes = [{"type": "local", "dst": "127.0.0.1", "dev": "lo", "table": "local"}, {"dst": "fe80::/64", "dev": "lo"}]
+    routes = [
+        {"type": "local", "dst": "127.0.0.1", "dev": "lo", "table": "local"},
+        {"dst": "fe80::/64", "dev": "lo"},
+    ]
     switch = node in plan.switches
     outputs = {
         LINKS: links,
@@ -130,7 +164,8 @@ def rendered(plan: Plan, node: str, draw: random.Random, *, neighbours: bool = T
         QDISCS: qdiscs,
     }
     files = {
-        f"{SYSCTL}fib_multipath_hash_policy": "1\n",
+        f"{SYSCTL}fib_multipath_hash_policy": "3\n",
+        f"{SYSCTL}fib_multipath_hash_fields": "55\n",
         f"{SYSCTL}fib_multipath_hash_seed": f"{plan.seeds.get(node, 0)}\n",
         f"{SYSCTL}fib_multipath_use_neigh": "0\n",
     }
@@ -143,7 +178,10 @@ def rendered(plan: Plan, node: str, draw: random.Random, *, neighbours: bool = T
 
 
 def link_row(name: str, mac: str, flags: list[str], mtu: int) -> dict[str, Any]:
-    stats = {"rx": {"bytes": 5000, "packets": 1, "dropped": 3}, "tx": {"bytes": 7000, "packets": 1, "carrier_changes": 2}}
+    stats = {
+        "rx": {"bytes": 5000, "packets": 1, "dropped": 3},
+        "tx": {"bytes": 7000, "packets": 1, "carrier_changes": 2},
+    }
     state = "UP" if "LOWER_UP" in flags else "DOWN"
     return {
         "ifname": name,
@@ -166,7 +204,9 @@ def captured(plan: Plan, seed: int = 0, *, neighbours: bool = True) -> list[Host
     return [rendered(plan, node, draw, neighbours=neighbours) for node in nodes]
 
 
-def changed(captures: list[HostCapture], node: str, source: str, entry: Captured | str | list[Any] | None) -> list[HostCapture]:
+def changed(
+    captures: list[HostCapture], node: str, source: str, entry: Captured | str | list[Any] | None
+) -> list[HostCapture]:
     """The captures with one source of one node replaced; None leaves it out."""
     new = []
     for capture in captures:
@@ -208,14 +248,15 @@ def check_same(found: Discovery, plan: Plan) -> None:
         for a, b, state in zip(fabric.links.port_a, fabric.links.port_b, fabric.links.state, strict=True)
     }
     alive = {
-        frozenset(cable): all(plan.ports[n][p].up and plan.ports[n][p].carrier for n, p in cable) for cable in plan.cables
+        frozenset(cable): all(plan.ports[n][p].up and plan.ports[n][p].carrier for n, p in cable)
+        for cable in plan.cables
     }
     assert cables == {cable: LinkState.UP if up else LinkState.DOWN for cable, up in alive.items()}
     tiers = {name: int(fabric.nodes.tier[row]) for row, name in enumerate(fabric.nodes.name)}
     assert tiers == {name: {"n": 0, "l": 1, "s": 2}[name[0]] for name in plan.ports}
     check_routes(found.routing, plan)
     hashes = {fabric.nodes.name[row]: spec for row, spec in found.routing.hashes.items()}
-    assert hashes == {node: HashSpec("linux-multipath", seed) for node, seed in plan.seeds.items()}
+    assert hashes == {node: HashSpec("linux-multipath-fields", seed) for node, seed in plan.seeds.items()}
 
 
 def check_routes(routing: Routing, plan: Plan) -> None:
@@ -265,8 +306,13 @@ JSON = st.recursive(
     | st.booleans()
     | st.integers(-(2**70), 2**70)
     | st.floats()
-    | st.sampled_from(["", "eth0", "default", "999.1.1.1/40", "10.0.0.1", "1e999gbit", "a--b", "x y", "tbf", "🦊"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["dst", "dev", "rx", "rate"]), inner, max_size=3),
+    | st.sampled_from(
+        ["", "eth0", "default", "999.1.1.1/40", "10.0.0.1", "1e999gbit", "a--b", "x y", "tbf", "🦊"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["dst", "dev", "rx", "rate"]), inner, max_size=3)
+    ),
     max_leaves=4,
 )
 
@@ -362,7 +408,10 @@ def test_speed_comes_from_the_root_queue_or_from_sys():
     text = "class htb 1:1 root prio 0 rate 250Mbit ceil 250Mbit burst 1600b\nclass htb 1:2 parent 1:1 rate 9Mbit\n"
     shaped = changed(changed(captures, "n0", QDISCS, htb), "n0", "tc class show dev eth0", text)
     assert speed_of(shaped, "n0", "eth0")[0] == pytest.approx(0.25)
-    assert speed_of(with_hardware(captures, "n0", "eth0", plan.ports["n0"]["eth0"].mac), "n0", "eth0")[0] == 200.0
+    assert (
+        speed_of(with_hardware(captures, "n0", "eth0", plan.ports["n0"]["eth0"].mac), "n0", "eth0")[0]
+        == 200.0
+    )
     assert speed_of(with_hardware(captures, "n0", "eth0", "02:ff:ff:ff:ff:ff"), "n0", "eth0")[0] == 0.0
     bare = changed(captures, "n0", QDISCS, [])
     assert "veth interface without a rate limit" in speed_of(bare, "n0", "eth0")[1]
@@ -398,10 +447,21 @@ def test_nodes_that_were_not_captured_are_noted():
     """A neighbour without a capture leaves a port without a cable: noted, with what is seen there."""
     plan = clos()
     captures = [capture for capture in captured(plan) if capture.host != "n3"]
-    seen = [{"dst": plan.ports["n3"]["eth0"].address, "dev": "d1", "lladdr": "02:aa:aa:aa:aa:aa", "state": ["REACHABLE"]}]
+    seen = [
+        {
+            "dst": plan.ports["n3"]["eth0"].address,
+            "dev": "d1",
+            "lladdr": "02:aa:aa:aa:aa:aa",
+            "state": ["REACHABLE"],
+        }
+    ]
     found = build(changed(captures, "leaf1", NEIGHBOURS, seen))
     finding = one(found.findings, "cable-coverage")
-    assert (finding.status, finding.where, finding.required) == (Status.UNKNOWN, "switch/leaf1/port/d1", False)
+    assert (finding.status, finding.where, finding.required) == (
+        Status.UNKNOWN,
+        "switch/leaf1/port/d1",
+        False,
+    )
     assert "neighbour 10.0.1.3 (02:aa:aa:aa:aa:aa) was not captured" in finding.what
     hosts_only = build([capture for capture in captures if capture.role == "host"])
     assert one(hosts_only.findings, "cable-coverage").where == "fabric"
@@ -412,7 +472,14 @@ def test_neighbour_tables_that_disagree_with_subnets_are_reported():
     """A hardware address that belongs to another port than the subnet says is a conflict that names both."""
     plan = clos()
     captures = captured(plan, neighbours=False)
-    wrong = [{"dst": plan.ports["n0"]["eth0"].address, "dev": "d0", "lladdr": plan.ports["n1"]["eth0"].mac, "state": ["STALE"]}]
+    wrong = [
+        {
+            "dst": plan.ports["n0"]["eth0"].address,
+            "dev": "d0",
+            "lladdr": plan.ports["n1"]["eth0"].mac,
+            "state": ["STALE"],
+        }
+    ]
     found = build(changed(captures, "leaf0", NEIGHBOURS, wrong))
     finding = one(found.findings, "cable-sources")
     assert (finding.status, finding.where) == (Status.WARN, "switch/leaf0/port/d0")
@@ -426,10 +493,17 @@ def test_a_subnet_used_twice_is_resolved_by_hardware_addresses():
     """Two cables with the same addresses are told apart by who sees whom; what cannot be told stays uncabled."""
     plan = clos(leaves=1, spines=0, hosts=2)
     for node, name in (("n1", "eth0"), ("leaf0", "d1")):
-        plan.ports[node][name].address = plan.ports["n0" if node == "n1" else "leaf0"]["eth0" if node == "n1" else "d0"].address
+        plan.ports[node][name].address = plan.ports["n0" if node == "n1" else "leaf0"][
+            "eth0" if node == "n1" else "d0"
+        ].address
     captures = captured(plan, neighbours=False)
     seen = [
-        {"dst": plan.ports["n0"]["eth0"].address, "dev": name, "lladdr": plan.ports[host]["eth0"].mac, "state": ["STALE"]}
+        {
+            "dst": plan.ports["n0"]["eth0"].address,
+            "dev": name,
+            "lladdr": plan.ports[host]["eth0"].mac,
+            "state": ["STALE"],
+        }
         for name, host in (("d0", "n0"), ("d1", "n1"))
     ]
     found = build(changed(captures, "leaf0", NEIGHBOURS, seen))
@@ -443,6 +517,8 @@ def test_a_subnet_used_twice_is_resolved_by_hardware_addresses():
     ("name", "text", "why"),
     [
         ("fib_multipath_hash_policy", "0\n", "policy is 0"),
+        ("fib_multipath_hash_policy", "1\n", "policy is 1"),
+        ("fib_multipath_hash_fields", "7\n", "fields is 7"),
         ("fib_multipath_hash_policy", None, "policy is not readable"),
         ("fib_multipath_hash_seed", "0\n", "seed is 0"),
         ("fib_multipath_hash_seed", None, "not readable"),
@@ -473,7 +549,10 @@ def test_dead_next_hops_are_not_counted_and_linkdown_ones_are():
     hops[1]["flags"], hops[2]["flags"] = ["dead", "linkdown"], ["linkdown"]
     found = routed(plan)
     row, group = found.fabric.node_row("leaf0"), int(found.routing.group[found.fabric.nics("n2")[0]])
-    names = [end_name(found.fabric, int(found.fabric.directed_ports[link, 0]))[1] for link in found.routing.table[row, group].links]
+    names = [
+        end_name(found.fabric, int(found.fabric.directed_ports[link, 0]))[1]
+        for link in found.routing.table[row, group].links
+    ]
     assert names == [hops[0]["dev"], hops[2]["dev"]]
 
 
@@ -525,8 +604,14 @@ def test_policy_rules_that_are_not_followed_take_the_hash_away(rules, doubtful):
     ("changes", "why"),
     [
         ({"nhid": 7}, "nexthop object"),
-        ({"nexthops": [{"gateway": "10.9.9.9", "dev": "u0", "weight": 1, "flags": []}]}, "not the cable's other end"),
-        ({"nexthops": [{"gateway": "10.9.9.9", "dev": "docker0", "weight": 1, "flags": []}]}, "out of the known cables"),
+        (
+            {"nexthops": [{"gateway": "10.9.9.9", "dev": "u0", "weight": 1, "flags": []}]},
+            "not the cable's other end",
+        ),
+        (
+            {"nexthops": [{"gateway": "10.9.9.9", "dev": "docker0", "weight": 1, "flags": []}]},
+            "out of the known cables",
+        ),
     ],
 )
 def test_next_hops_that_cannot_be_followed_are_said(changes, why):

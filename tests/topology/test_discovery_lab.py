@@ -64,7 +64,9 @@ print(json.dumps([[answers.get(n * 4 + ttl) for ttl in range(1, HOPS + 1)] for n
 
 
 def discovered(lab: Lab) -> Discovery:
-    return discover(partial(run, lab.launcher()), lab.nodes)
+    # A lab's hosts may inherit ip_forward=1 from a machine that runs containers: roles are given, as an inventory does.
+    roles = dict.fromkeys(lab.hosts, "host") | dict.fromkeys(lab.switches, "switch")
+    return discover(partial(run, lab.launcher()), lab.nodes, roles=roles)
 
 
 def nic_of(fabric: Fabric, host: str, rail: int = 0) -> int:

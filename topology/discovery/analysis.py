@@ -45,7 +45,9 @@ def rail_cabling(fabric: Fabric) -> list[Finding]:
     nics = _cabled_nics(fabric)
     rails = sorted({rail for of_host in nics.values() for rail in of_host})
     if len(rails) < 2:
-        what = f"hosts have {len(rails)} rail: a host cabled to another leaf looks like any other of that leaf"
+        what = (
+            f"hosts have {len(rails)} rail: a host cabled to another leaf looks like any other of that leaf"
+        )
         return [_unknown(check, ElementId.fabric(), what)]
     signatures: dict[str, Signature] = {}
     for host, of_host in nics.items():
@@ -54,7 +56,9 @@ def rail_cabling(fabric: Fabric) -> list[Finding]:
     findings = []
     for verdict in vote(signatures):
         if not verdict.wrong:
-            findings.append(_unknown(check, ElementId.host(verdict.host), f"its rails differ from others': {verdict.why}"))
+            findings.append(
+                _unknown(check, ElementId.host(verdict.host), f"its rails differ from others': {verdict.why}")
+            )
         for place, leaf in verdict.wrong.items():
             port = nics[verdict.host][rails[place]]
             actual = fabric.leaf_of(port)
@@ -67,7 +71,12 @@ def rail_cabling(fabric: Fabric) -> list[Finding]:
                     where=fabric.port_element(port),
                     what=f"rail {rails[place]} is cabled to {is_on}; it should be on {should}, as "
                     f"{verdict.votes[0]} of {verdict.votes[1]} hosts of its pod are",
-                    evidence={"is_on": is_on, "should_be_on": should, "votes": list(verdict.votes), "pod": verdict.why},
+                    evidence={
+                        "is_on": is_on,
+                        "should_be_on": should,
+                        "votes": list(verdict.votes),
+                        "pod": verdict.why,
+                    },
                     fix=f"move the cable of {verdict.host}:{fabric.ports.name[port]} to {should}",
                 )
             )
@@ -90,7 +99,11 @@ def host_rails(fabric: Fabric) -> list[Finding]:
     if 2 * voters <= len(nics) and len(counts) > 1:
         what = f"hosts have {', '.join(f'{rails} rails: {hosts}' for rails, hosts in sorted(counts.items()))}; no majority"
         return [_unknown(check, ElementId.fabric(), what)]
-    common = {rail for rail, hosts in Counter(r for of in nics.values() for r in of).items() if 2 * hosts > len(nics)}
+    common = {
+        rail
+        for rail, hosts in Counter(r for of in nics.values() for r in of).items()
+        if 2 * hosts > len(nics)
+    }
     findings = []
     for host, of_host in nics.items():
         if len(of_host) < usual:
@@ -152,7 +165,9 @@ def link_mtu(fabric: Fabric) -> list[Finding]:
     """Cables whose ends have different MTUs."""
     check = "link-mtu"
     findings, unknown = [], 0
-    for link, (a, b) in enumerate(zip(fabric.links.port_a.tolist(), fabric.links.port_b.tolist(), strict=True)):
+    for link, (a, b) in enumerate(
+        zip(fabric.links.port_a.tolist(), fabric.links.port_b.tolist(), strict=True)
+    ):
         mtus = {port: int(fabric.ports.mtu[port]) for port in (a, b)}
         if 0 in mtus.values():
             unknown += 1
@@ -207,7 +222,11 @@ def link_speed(fabric: Fabric) -> list[Finding]:
                 found.setdefault(link, _slow(fabric, link, what, Status.WARN))
     findings = list(found.values())
     if not known.all():
-        findings.append(_unknown(check, ElementId.fabric(), f"speed of {int(np.count_nonzero(~known))} links is not known"))
+        findings.append(
+            _unknown(
+                check, ElementId.fabric(), f"speed of {int(np.count_nonzero(~known))} links is not known"
+            )
+        )
     return findings or [_held(check, f"all {len(speed)} links are as fast as their siblings")]
 
 
@@ -252,8 +271,12 @@ def _sibling_groups(fabric: Fabric) -> dict[tuple[int, int], list[int]]:
 
 def _parallel_groups(fabric: Fabric) -> dict[tuple[int, ...], list[int]]:
     groups: dict[tuple[int, ...], list[int]] = {}
-    for link, (a, b) in enumerate(zip(fabric.links.port_a.tolist(), fabric.links.port_b.tolist(), strict=True)):
-        groups.setdefault(tuple(sorted((int(fabric.ports.node[a]), int(fabric.ports.node[b])))), []).append(link)
+    for link, (a, b) in enumerate(
+        zip(fabric.links.port_a.tolist(), fabric.links.port_b.tolist(), strict=True)
+    ):
+        groups.setdefault(tuple(sorted((int(fabric.ports.node[a]), int(fabric.ports.node[b])))), []).append(
+            link
+        )
     return groups
 
 
@@ -266,7 +289,9 @@ def _rate(fabric: Fabric, port: int) -> str:
 
 
 def _slow(fabric: Fabric, link: int, what: str, status: Status) -> Finding:
-    ends = {str(fabric.port_element(port)): float(fabric.ports.speed_gbps[port]) for port in _ends(fabric, link)}
+    ends = {
+        str(fabric.port_element(port)): float(fabric.ports.speed_gbps[port]) for port in _ends(fabric, link)
+    }
     return Finding(
         check="link-speed",
         status=status,
@@ -282,7 +307,9 @@ def _ends(fabric: Fabric, link: int) -> Iterable[int]:
 
 
 def _held(check: str, what: str, evidence: dict[str, object] | None = None) -> Finding:
-    return Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence or {})
+    return Finding(
+        check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence or {}
+    )
 
 
 def _unknown(check: str, where: ElementId, what: str) -> Finding:

@@ -70,7 +70,12 @@ def cabling(views: Sequence[NodeView]) -> Cabling:
             taken |= {first.end, second.end}
             result.cables.append(
                 Cable(
-                    first.end, second.end, first.address, second.address, first.interface.down, second.interface.down
+                    first.end,
+                    second.end,
+                    first.address,
+                    second.address,
+                    first.interface.down,
+                    second.interface.down,
                 )
             )
             for own, far in ((first, second), (second, first)):

@@ -53,7 +53,8 @@ def collect(
     source = collector_source()
     roles = roles or {}
     commands = [
-        Command(node, ["sh", "-c", _PYTHON, "sh", node, roles.get(node, "auto")], stdin=source) for node in nodes
+        Command(node, ["sh", "-c", _PYTHON, "sh", node, roles.get(node, "auto")], stdin=source)
+        for node in nodes
     ]
     captures: list[HostCapture] = []
     failed: dict[str, str] = {}

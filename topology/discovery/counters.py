@@ -83,7 +83,9 @@ def link_bytes(
         elif receiver in before and receiver in after:
             moved[directed] = after[receiver].rx_bytes - before[receiver].rx_bytes
         if moved[directed] < 0:
-            raise InputError(f"the counters of {fabric.directed_name(directed)} went backwards: read both again")
+            raise InputError(
+                f"the counters of {fabric.directed_name(directed)} went backwards: read both again"
+            )
     return moved
 
 

@@ -13,6 +13,7 @@ from nettune.errors import InputError
 from topology.capture import HostCapture
 from topology.discovery.rows import Row, reading, rows_of, whole, word, words
 from topology.ecmp import HashSpec
+from topology.ecmp.linux_fields import FIVE_TUPLE
 
 ROUTES = "ip -j route show table all"
 RULES = "ip -j rule"
@@ -80,19 +81,29 @@ def read_fib(capture: HostCapture) -> Fib:
 
 def read_hash(capture: HostCapture) -> tuple[HashSpec | None, str]:
     """(hash of a router or None, why)."""
-    policy, seed, by_neighbour = (
+    policy, fields, seed, by_neighbour = (
         (capture.text(f"{_SYSCTL}{name}") or "").strip()
-        for name in ("fib_multipath_hash_policy", "fib_multipath_hash_seed", "fib_multipath_use_neigh")
+        for name in (
+            "fib_multipath_hash_policy",
+            "fib_multipath_hash_fields",
+            "fib_multipath_hash_seed",
+            "fib_multipath_use_neigh",
+        )
     )
-    if policy != "1":
-        return None, f"fib_multipath_hash_policy is {policy or 'not readable'}, not 1 (addresses and ports)"
+    if policy == "1":
+        return None, "fib_multipath_hash_policy is 1: a hash that NIC or socket gave the packet comes first"
+    if policy != "3":
+        return None, f"fib_multipath_hash_policy is {policy or 'not readable'}, not 3 (chosen fields)"
+    if fields != str(FIVE_TUPLE):
+        return None, f"fib_multipath_hash_fields is {fields or 'not readable'}, not {FIVE_TUPLE} (the five-tuple)"
     if not (seed.isascii() and seed.isdecimal()) or int(seed) >= 2**32:
         return None, "fib_multipath_hash_seed is not readable: this kernel draws a secret seed at boot"
     if int(seed) == 0:
         return None, "fib_multipath_hash_seed is 0: the kernel drew a secret seed at boot"
     if by_neighbour == "1":
         return None, "fib_multipath_use_neigh is 1: next hops also depend on the state of neighbours"
-    return HashSpec("linux-multipath", int(seed)), f"fib_multipath_hash_policy 1, fib_multipath_hash_seed {seed}"
+    spec = HashSpec("linux-multipath-fields", int(seed))
+    return spec, f"fib_multipath_hash_policy 3 over the five-tuple, fib_multipath_hash_seed {seed}"
 
 
 def _rules(capture: HostCapture) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -72,7 +72,7 @@ def ecmp_hash(routing: Routing) -> list[Finding]:
                 f"({names}): loads are expected values, single paths are not predicted",
                 evidence={"routers": [fabric.nodes.name[row] for row in unknown]},
                 required=False,
-                fix="set net.ipv4.fib_multipath_hash_policy=1 and a fixed fib_multipath_hash_seed, or probe paths",
+                fix="set net.ipv4.fib_multipath_hash_policy=3, fib_multipath_hash_fields=55 and a fixed fib_multipath_hash_seed, or probe paths",
             )
         )
     for tier in sorted(choosing):
@@ -92,7 +92,9 @@ def ecmp_hash(routing: Routing) -> list[Finding]:
                     fix="give each tier its own fib_multipath_hash_seed",
                 )
             )
-    held = f"the hash of all {len(everyone)} routers with several next hops is known, and tiers do not share one"
+    held = (
+        f"the hash of all {len(everyone)} routers with several next hops is known, and tiers do not share one"
+    )
     return findings or [Finding(check="ecmp-hash", status=Status.PASS, where=ElementId.fabric(), what=held)]
 
 
@@ -114,9 +116,17 @@ def _say(fabric: Fabric, row: int, problems: dict[str, list[str]]) -> list[Findi
     explained = bool(np.any(fabric.links.state == LinkState.DOWN))
     missing = Status.WARN if explained else Status.FAIL
     texts = {
-        "dead": (Status.FAIL, "still sends into links that are down", "set ignore_routes_with_linkdown=1 or withdraw them"),
+        "dead": (
+            Status.FAIL,
+            "still sends into links that are down",
+            "set ignore_routes_with_linkdown=1 or withdraw them",
+        ),
         "none": (missing, "has no route to hosts below", "check the routing protocol of this router"),
-        "fewer": (Status.WARN, "has fewer next hops than its tier", "look for a link or a session that is down"),
+        "fewer": (
+            Status.WARN,
+            "has fewer next hops than its tier",
+            "look for a link or a session that is down",
+        ),
         "unequal": (Status.WARN, "weighs its next hops unequally", "give equal links equal weights"),
     }
     findings = []

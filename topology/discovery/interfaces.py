@@ -94,7 +94,15 @@ def view(capture: HostCapture) -> NodeView:
             mac = word(row, "address", "").lower()
             speed_gbps, speed_reason = _speed(capture, row, name, mac, rates, speed_unknown)
             interfaces.append(
-                Interface(name, mac, whole(row, "mtu", 0, _MAX_MTU), usable, _why_down(row), speed_gbps, speed_reason)
+                Interface(
+                    name,
+                    mac,
+                    whole(row, "mtu", 0, _MAX_MTU),
+                    usable,
+                    _why_down(row),
+                    speed_gbps,
+                    speed_reason,
+                )
             )
     return NodeView(
         capture.host, capture.role, tuple(interfaces), dropped, _neighbours(capture), speed_unknown
@@ -177,7 +185,13 @@ def _shaped_rates(capture: HostCapture) -> tuple[dict[str, tuple[float, str]], s
 
 def _gbps(rate: object) -> float:
     """A rate as `tc` prints it: bytes per second in JSON, a number with a unit in text."""
-    gbps = parse_rate(rate) if isinstance(rate, str) else float(rate) * 8e-9 if isinstance(rate, (int, float)) else 0.0
+    gbps = (
+        parse_rate(rate)
+        if isinstance(rate, str)
+        else float(rate) * 8e-9
+        if isinstance(rate, (int, float))
+        else 0.0
+    )
     if not math.isfinite(gbps) or not 0 < gbps <= _MAX_GBPS:
         raise InputError(f"rate {rate!r:.60} is no rate of a port")
     return round(gbps, 12)

@@ -51,7 +51,9 @@ def build(captures: Sequence[HostCapture]) -> Discovery:
     """
     if not captures:
         raise InputError("discovery needs the capture of at least one node")
-    twice = {capture.host for capture in captures if sum(other.host == capture.host for other in captures) > 1}
+    twice = {
+        capture.host for capture in captures if sum(other.host == capture.host for other in captures) > 1
+    }
     if twice:
         raise InputError(f"{min(twice)}: captured more than once; leave one capture per node")
     views = [view(capture) for capture in captures]
@@ -75,7 +77,9 @@ def _fabric(views: Sequence[NodeView], cables: Cabling, reasons: dict[str, str])
     builder = FabricBuilder()
     chosen = {cable.a: cable.address_a for cable in cables.cables}
     chosen |= {cable.b: cable.address_b for cable in cables.cables}
-    rails = rails_of({node.host: [one.name for one in node.interfaces] for node in views if node.role == "host"})
+    rails = rails_of(
+        {node.host: [one.name for one in node.interfaces] for node in views if node.role == "host"}
+    )
     for node in views:
         builder.node(node.host, NodeKind.HOST if node.role == "host" else NodeKind.SWITCH)
         for one in node.interfaces:
@@ -87,7 +91,11 @@ def _fabric(views: Sequence[NodeView], cables: Cabling, reasons: dict[str, str])
             notes = [rail_reason, f"speed: {one.speed_reason}"]
             reasons[_port(node, one.name)] = "; ".join(note for note in notes if note)
     for cable in cables.cables:
-        down = [f"{end[0]}:{end[1]} {why}" for end, why in ((cable.a, cable.down_a), (cable.b, cable.down_b)) if why]
+        down = [
+            f"{end[0]}:{end[1]} {why}"
+            for end, why in ((cable.a, cable.down_a), (cable.b, cable.down_b))
+            if why
+        ]
         builder.link(cable.a, cable.b, state=LinkState.DOWN if down else LinkState.UP)
         if down:
             reasons[ElementId.link(*cable.a, *cable.b)] = ", ".join(down)
@@ -130,7 +138,11 @@ def routing_of(
     for port in nics:
         key = (leaf[port], *(towards.get(port) for towards in found))
         group[port] = groups.setdefault(key, len(groups))
-        table |= {(row, int(group[port])): towards[port] for row, towards in zip(rows, found, strict=True) if port in towards}
+        table |= {
+            (row, int(group[port])): towards[port]
+            for row, towards in zip(rows, found, strict=True)
+            if port in towards
+        }
     return Routing(fabric, group, table, known, "FIB"), findings
 
 
@@ -139,7 +151,9 @@ class _Translator:
 
     def __init__(self, fabric: Fabric, row: int) -> None:
         self._fabric = fabric
-        self._ports = {fabric.ports.name[int(port)]: int(port) for port in np.flatnonzero(fabric.ports.node == row)}
+        self._ports = {
+            fabric.ports.name[int(port)]: int(port) for port in np.flatnonzero(fabric.ports.node == row)
+        }
         self._done: dict[tuple[Hop, ...], NextHops | None] = {}
         self.doubts: list[str] = []
 
@@ -154,11 +168,15 @@ class _Translator:
             port = self._ports.get(hop.device, -1)
             link = int(self._fabric.out_of_port[port]) if port >= 0 else -1
             if link < 0:
-                self.doubts.append(f"next hop {hop.gateway or ''} dev {hop.device} leads out of the known cables")
+                self.doubts.append(
+                    f"next hop {hop.gateway or ''} dev {hop.device} leads out of the known cables"
+                )
                 continue
             far = self._fabric.ports.address[int(self._fabric.directed_ports[link, 1])]
             if hop.gateway is not None and str(hop.gateway) != far:
-                self.doubts.append(f"next hop {hop.gateway} dev {hop.device} is not the cable's other end {far}")
+                self.doubts.append(
+                    f"next hop {hop.gateway} dev {hop.device} is not the cable's other end {far}"
+                )
             links.append(link)
             weights.append(hop.weight)
         if shared and len(links) > 1:

@@ -49,16 +49,22 @@ def vote(signatures: Mapping[str, Signature]) -> list[Verdict]:
             members[fitting[0]].append(host)
         elif any(leaf is not None for leaf in signature):
             deviants.append(host)
-    judged = {host: _judge(host, _claimants(signatures[host], pods), members, len(deviants)) for host in deviants}
+    judged = {
+        host: _judge(host, _claimants(signatures[host], pods), members, len(deviants)) for host in deviants
+    }
     sizes = Counter(pod for pod, _ in judged.values() if pod is not None)
     verdicts = []
     for host, (pod, why) in judged.items():
         if pod is None or signatures[host] in tied:
-            verdicts.append(Verdict(host, why="as many hosts are cabled otherwise" if signatures[host] in tied else why))
+            verdicts.append(
+                Verdict(host, why="as many hosts are cabled otherwise" if signatures[host] in tied else why)
+            )
             continue
         votes = len(members[pod]), len(members[pod]) + sizes[pod]
         if votes[1] < MIN_VOTERS:
-            verdicts.append(Verdict(host, votes=votes, why=f"its pod has {votes[1]} hosts; a vote needs {MIN_VOTERS}"))
+            verdicts.append(
+                Verdict(host, votes=votes, why=f"its pod has {votes[1]} hosts; a vote needs {MIN_VOTERS}")
+            )
         elif 2 * votes[0] <= votes[1]:
             verdicts.append(Verdict(host, votes=votes, why="as many hosts of its pod deviate as agree"))
         else:
@@ -77,7 +83,9 @@ def _pods(counts: Counter[Signature]) -> tuple[list[Signature], set[Signature]]:
     tied: set[Signature] = set()
     taken: set[int | None] = set()
     for level in sorted(set(counts.values()), reverse=True):
-        left = [signature for signature, count in counts.items() if count == level and not taken & set(signature)]
+        left = [
+            signature for signature, count in counts.items() if count == level and not taken & set(signature)
+        ]
         users = Counter(leaf for signature in left for leaf in set(signature))
         for signature in left:
             if any(users[leaf] > 1 for leaf in signature):

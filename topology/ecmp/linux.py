@@ -1,8 +1,13 @@
-"""Linux IPv4 multipath with `fib_multipath_hash_policy=1` and a fixed `fib_multipath_hash_seed`.
+"""Linux IPv4 multipath with `fib_multipath_hash_policy=1` (addresses and ports) and a fixed `fib_multipath_hash_seed`.
 
-Source: net/core/flow_dissector.c (flow_hash_from_keys_seed) and net/ipv4/fib_semantics.c (fib_select_multipath) of
-Linux 6.11 and later: SipHash-2-4 over 48 bytes of flow keys, low 32 bits, halved, then hash-threshold selection.
-Addresses and ports are each put into ascending order first, so both directions of a connection hash alike.
+Source: net/core/flow_dissector.c (flow_hash_from_keys_seed), net/ipv4/route.c (fib_multipath_hash) and
+net/ipv4/fib_semantics.c (fib_select_multipath) of Linux 6.11 and later: SipHash-2-4 over 48 bytes of flow keys, low
+32 bits, halved, then hash-threshold selection. Addresses and ports are each put into ascending order first, so both
+directions of a connection hash alike.
+
+Policy 1 computes this only for packets that carry no hash yet: one that a NIC or a local TCP socket has marked
+(skb->l4_hash) is taken as it is. Across veth pairs that is the sending socket's random number, so TCP between
+namespaces is not predictable under policy 1; `linux_fields` (policy 3) always computes.
 """
 
 from __future__ import annotations
@@ -34,8 +39,17 @@ _FLOW_KEYS = np.dtype(
 
 def choose(spec: HashSpec, tuples: Tuples, weights: Sequence[int]) -> NDArray[np.int64]:
     """(F,) index of the next hop for each flow; weights as in the route, in the route's order."""
-    low_half = _siphash24(_flow_keys(tuples), spec.seed) & np.uint64(0xFFFFFFFF)
-    hashed = (np.maximum(low_half, np.uint64(1)) >> np.uint64(1)).astype(np.int64)
+    return select(flow_hash(spec.seed, tuples), weights)
+
+
+def flow_hash(seed: int, tuples: Tuples) -> Words:
+    """(F,) flow_hash_from_keys_seed: 32 bits, never 0."""
+    return np.maximum(_siphash24(_flow_keys(tuples), seed) & np.uint64(0xFFFFFFFF), np.uint64(1))
+
+
+def select(hashes: Words, weights: Sequence[int]) -> NDArray[np.int64]:
+    """(F,) next hop by hash-threshold of the halved 32-bit hash."""
+    hashed = (hashes >> np.uint64(1)).astype(np.int64)
     cumulative = np.cumsum(np.asarray(weights, dtype=np.int64))
     total = int(cumulative[-1])
     # The last hash value of each next hop: DIV_ROUND_CLOSEST_ULL(2^31 * cumulative weight, total) - 1.

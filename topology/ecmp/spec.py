@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FAMILIES = {"linux-multipath": "topology.ecmp.linux"}
+FAMILIES = {"linux-multipath": "topology.ecmp.linux", "linux-multipath-fields": "topology.ecmp.linux_fields"}
 
 
 @dataclass(frozen=True)

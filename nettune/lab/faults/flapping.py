@@ -65,5 +65,4 @@ class Flap:
         """End the process, open the port, converge."""
         if "process" in undo:
             site.ask("kill", **undo["process"])
-        site.run(undo["node"], "ip", [f"link set {undo['iface']} up"])
-        site.converge()
+        site.set_links([site.find_link(f"{undo['node']}:{undo['iface']}")], up=True)

@@ -24,16 +24,14 @@ class LinkDown:
             where=(element(link),),
             what=f"{link.key} is down",
             touches=(f"state {link.key}",),
-            undo={"node": link.upper.node, "iface": link.upper.iface},
+            undo={"link": link.key},
             down=(link.key,),
         )
 
     def start(self, site: Site, effect: Effect) -> None:
         """Shut the port and converge."""
-        site.run(effect.undo["node"], "ip", [f"link set {effect.undo['iface']} down"])
-        site.converge()
+        site.set_links([site.find_link(effect.undo["link"])], up=False)
 
     def stop(self, site: Site, undo: Mapping[str, Any]) -> None:
         """Open the port; the routes that the kernel dropped with it come back by converging."""
-        site.run(undo["node"], "ip", [f"link set {undo['iface']} up"])
-        site.converge()
+        site.set_links([site.find_link(undo["link"])], up=True)

@@ -10,7 +10,7 @@ from nettune.elements import ElementId
 from nettune.errors import InputError
 from nettune.lab.faults.base import Effect, Param
 from nettune.lab.faults.target import target_host
-from nettune.lab.plan import create_link, host_routes, port_sysctls, port_up
+from nettune.lab.plan import create_link, host_routes, port_address, port_sysctls
 from nettune.lab.shaping import root_limit
 from nettune.lab.site import Site
 from nettune.lab.wiring import Link, Move
@@ -87,10 +87,12 @@ def _unplug(site: Site, link: Link) -> None:
 def _plug(site: Site, link: Link) -> None:
     wiring = site.wiring
     site.run("", "ip", [create_link(wiring, link)])
+    ports = [[end.node, end.iface] for end in link.ends]
+    site.ask("links", ports=ports, peers=[], up=True)
     for end, far in ((link.upper, link.lower), (link.lower, link.upper)):
         is_host = end == link.lower
         site.ask("sysctls", node=end.node, sysctls=port_sysctls(end, is_host=is_host))
         site.ask("offloads", node=end.node, iface=end.iface, on=False)
         site.run(end.node, "tc", [root_limit(end.iface, link.rate_gbps, wiring.spec.mtu)])
         routes = host_routes(wiring, end, far) if is_host else []
-        site.run(end.node, "ip", [*port_up(end), *routes])
+        site.run(end.node, "ip", [port_address(end), *routes])

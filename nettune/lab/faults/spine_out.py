@@ -35,14 +35,12 @@ class SpineOut:
 
     def start(self, site: Site, effect: Effect) -> None:
         """Shut all ports and converge."""
-        self._set(site, effect.undo["spine"], "down")
+        self._set(site, effect.undo["spine"], up=False)
 
     def stop(self, site: Site, undo: Mapping[str, Any]) -> None:
         """Open all ports and converge."""
-        self._set(site, undo["spine"], "up")
+        self._set(site, undo["spine"], up=True)
 
     @staticmethod
-    def _set(site: Site, spine: str, to: str) -> None:
-        ports = [own.iface for _, own, _ in site.wiring.links_of[spine]]
-        site.run(spine, "ip", [f"link set {port} {to}" for port in ports])
-        site.converge()
+    def _set(site: Site, spine: str, *, up: bool) -> None:
+        site.set_links([link for link, _, _ in site.wiring.links_of[spine]], up=up)

@@ -18,6 +18,7 @@ from nettune.lab.frame import nft, syscalls, tasks
 from nettune.lab.frame.batch import BatchError, run_steps
 from nettune.lab.frame.counters import Counters
 from nettune.lab.frame.offload import set_offloads
+from nettune.lab.frame.ports import set_link, wait_settled
 
 
 class UnavailableHereError(Exception):
@@ -34,6 +35,13 @@ def _converge(request: dict[str, Any]) -> None:
         file.parent.mkdir(exist_ok=True)
         file.write_text(step["text"], encoding="ascii")
     run_steps(request["steps"])
+
+
+def _links(request: dict[str, Any]) -> None:
+    for node, iface in request["ports"]:
+        with syscalls.network_of(node):
+            set_link(iface, up=request["up"])
+    wait_settled([*request["ports"], *request["peers"]], up=request["up"])
 
 
 def _sysctls(request: dict[str, Any]) -> None:
@@ -101,6 +109,7 @@ def main() -> None:
         "hosts": _hosts,
         "inode": _inode,
         "kill": _kill,
+        "links": _links,
         "offloads": _offloads,
         "spawn": _spawn,
         "sysctls": _sysctls,

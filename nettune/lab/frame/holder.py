@@ -19,6 +19,7 @@ from typing import Any, TypedDict
 from nettune.lab.frame import syscalls
 from nettune.lab.frame.batch import Step, run_steps
 from nettune.lab.frame.offload import set_offloads
+from nettune.lab.frame.ports import set_link, wait_settled
 from nettune.lab.frame.privilege import is_full_root
 
 COMM = "nettune-lab"
@@ -92,16 +93,21 @@ def build(plan: Plan) -> None:
     if Path("/etc/hosts").exists():
         syscalls.mount("/run/hosts", "/etc/hosts", None, syscalls.MS_BIND)
     run_steps([Step(node="", tool="ip", text="link set lo up\n" + plan["create"])])
-    steps: list[Step] = []
     for node in plan["nodes"]:
         _name_uts(node["name"])
         with syscalls.network_of(node["name"]):
             _write_sysctls(node["sysctls"])
+            set_link("lo", up=True)
             for interface in node["interfaces"]:
                 set_offloads(interface, on=False)
+                set_link(interface, up=True)
+    # All ports are open before the first route is made, else the kernel would take it for one over a dead link.
+    steps: list[Step] = []
+    for node in plan["nodes"]:
         steps.append(Step(node=node["name"], tool="tc", text=node["tc"]))
         steps.append(Step(node=node["name"], tool="ip", text=node["ip"]))
     run_steps(steps)
+    wait_settled([(node["name"], port) for node in plan["nodes"] for port in node["interfaces"]], up=True)
 
 
 def _hold() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +10,10 @@ from typing import Any
 
 from nettune.lab.frame import syscalls
 from nettune.lab.frame.batch import Step, run_steps
+from nettune.lab.frame.ports import set_link
 from nettune.lab.frame.process import ProcessId, start_time
 
 COMM = "nettune-lab"
-
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
 def flap(params: dict[str, Any]) -> None:
@@ -35,15 +31,6 @@ def flap(params: dict[str, Any]) -> None:
             run_steps([Step(node=node, tool="ip", text=text, force=True)])
         due = max(due + params["every_s"], time.monotonic())
         time.sleep(due - time.monotonic())
-
-
-def set_link(iface: str, *, up: bool) -> None:
-    """Open or shut an interface of the current network namespace."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        answer = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sh22x", iface.encode(), 0))
-        flags = struct.unpack_from("16sh", answer)[1]
-        flags = flags | _IFF_UP if up else flags & ~_IFF_UP
-        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh22x", iface.encode(), flags))
 
 
 def routes_file(node: str) -> Path:

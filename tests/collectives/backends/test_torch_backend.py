@@ -184,12 +184,12 @@ def test_no_rank_zero_is_said(agents):
         agents.call(BACKEND + "init_group", {"rank": 0, "world_size": 2, **where}, ranks=[0])
 
 
-def step_and_signal(agents, number):
+def step_and_signal(agents, number, timeout_s):
     """Send a signal to the agent on h2 in the middle of a long step; the error's line."""
     victim = agents.call("os:getpid", ranks=[2])[0]
     later = threading.Timer(0.7, os.kill, (victim, number))
     later.start()
-    with pytest.raises(AgentError) as caught, joined(agents, HOSTS[::-1], timeout_s=2) as ranks:
+    with pytest.raises(AgentError) as caught, joined(agents, HOSTS[::-1], timeout_s=timeout_s) as ranks:
         ranks.step(AllReduceTraffic(4, 4 * MIB).work, repeats=100_000)
     later.join()
     assert "\n" not in str(caught.value)
@@ -198,9 +198,9 @@ def step_and_signal(agents, number):
 
 def test_rank_that_dies_is_named(mortal_agents):
     """A killed rank ends the step at once with its host's name."""
-    assert "h2 was killed" in step_and_signal(mortal_agents, signal.SIGKILL)
+    assert "h2 was killed" in step_and_signal(mortal_agents, signal.SIGKILL, 20)
 
 
 def test_rank_that_hangs_is_named(mortal_agents):
     """A stopped rank (rank 1 of this order) is named with its host, not those that waited for it."""
-    assert step_and_signal(mortal_agents, signal.SIGSTOP).startswith("rank 1 on h2 hangs")
+    assert step_and_signal(mortal_agents, signal.SIGSTOP, 3).startswith("rank 1 on h2 hangs")

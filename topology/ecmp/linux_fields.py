@@ -1,0 +1,51 @@
+"""Linux IPv4 multipath with `fib_multipath_hash_policy=3` over the five-tuple and a fixed `fib_multipath_hash_seed`.
+
+Source: net/ipv4/route.c (fib_multipath_custom_hash_skb) of Linux 6.11 and later: the hash of `linux` over the fields
+that `fib_multipath_hash_fields` names (0x37: addresses, protocol, ports), mixed by jhash_2words with an inner hash,
+which is 0 for packets that are not encapsulated. Unlike policy 1 it ignores a hash that the packet carries already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from topology.ecmp.linux import flow_hash, select
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from topology.ecmp.spec import HashSpec, Tuples
+
+FIVE_TUPLE = 0x37
+"""FIB_MULTIPATH_HASH_FIELD_ SRC_IP 1, DST_IP 2, IP_PROTO 4, SRC_PORT 16, DST_PORT 32."""
+
+_JHASH_INITVAL = 0xDEADBEEF
+
+
+def choose(spec: HashSpec, tuples: Tuples, weights: Sequence[int]) -> NDArray[np.int64]:
+    """(F,) index of the next hop for each flow; weights as in the route, in the route's order."""
+    return select(_jhash_2words(flow_hash(spec.seed, tuples), 0), weights)
+
+
+def _jhash_2words(first: NDArray[np.uint64], second: int) -> NDArray[np.uint64]:
+    """(F,) Jenkins' lookup3 of two 32-bit words with initval 0 (include/linux/jhash.h)."""
+    start = np.uint32((_JHASH_INITVAL + (2 << 2)) & 0xFFFFFFFF)
+    a = first.astype(np.uint32) + start
+    b = np.full_like(a, start) + np.uint32(second)
+    c = np.full_like(a, start)
+
+    def rotate(x: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+        return (x << np.uint32(bits)) | (x >> np.uint32(32 - bits))
+
+    c = (c ^ b) - rotate(b, 14)
+    a = (a ^ c) - rotate(c, 11)
+    b = (b ^ a) - rotate(a, 25)
+    c = (c ^ b) - rotate(b, 16)
+    a = (a ^ c) - rotate(c, 4)
+    b = (b ^ a) - rotate(a, 14)
+    c = (c ^ b) - rotate(b, 24)
+    return c.astype(np.uint64)
