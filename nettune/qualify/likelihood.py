@@ -134,7 +134,8 @@ class Observations:
                 + broad_lost
                 + self._queued(_HIT_QUEUED)
             )
-            return np.logaddexp(np.log(HITS)[:, None] + hit, np.log1p(-HITS)[:, None] + self.sound)
+            either: Floats = np.logaddexp(np.log(HITS)[:, None] + hit, np.log1p(-HITS)[:, None] + self.sound)
+            return either
         state, mtu = (_MTU_STATE, _MTU_MTU) if kind is Kind.MTU else (_DEAD_STATE, _DEAD_MTU)
         return (self._state(state) + self._mtu(mtu) + broad_ratio + broad_lost + self._queued(_HIT_QUEUED))[
             None, :
@@ -162,12 +163,14 @@ class Observations:
     def _sound_ratio(self) -> Floats:
         y = self.ratio
         density = 0.90 * _normal(y, 1.0, 0.008) + 0.08 * _normal(y, 0.97, 0.03) + 0.02 / 1.05
-        return np.where(np.isnan(y), 1.0, density)
+        known: Floats = np.where(np.isnan(y), 1.0, density)
+        return known
 
     def _slowed_ratio(self, target: Floats) -> Floats:
         y = self.ratio
         density = 0.82 * _normal(y, target, 0.015) + 0.14 * _normal(y, 0.94 * target, 0.05) + 0.04 / 1.05
-        return np.where(np.isnan(y), 1.0, density)
+        known: Floats = np.where(np.isnan(y), 1.0, density)
+        return known
 
     def _sound_lost(self) -> Floats:
         density = 0.985 * _poisson(self.lost, 5e-6 * self.segments + 0.003) + 0.015 * _broad(self.lost)

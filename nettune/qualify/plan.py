@@ -64,7 +64,10 @@ def make_plan(
         seed: seeds the choice.
     """
     rng = np.random.default_rng(seed)
-    pairs, refused = find_pairs(routing, wanted_pairs(fabric, hosts, most_pairs, rng))
+    wanted = wanted_pairs(fabric, hosts, most_pairs, rng)
+    pairs, refused = find_pairs(routing, wanted)
+    # A fabric whose rails do not meet has no such paths, and nothing is missed then.
+    pairs += find_pairs(routing, between_leaves(fabric, hosts, wanted, most_pairs // 4))[0]
     crossings = np.zeros(fabric.directed_count)
     rounds = pack(pairs, crossings, at_once)
     rounds += pack(_missing(pairs, crossings, cover), crossings, at_once)
@@ -90,6 +93,33 @@ def wanted_pairs(
             members = [members[int(i)] for i in rng.permutation(count)]  # noqa: PLW2901 - neighbours are not peers
         wanted += [(members[i], members[(i + offset) % count]) for offset in offsets for i in range(count)]
     return wanted
+
+
+def between_leaves(
+    fabric: Fabric, hosts: Sequence[str], wanted: Sequence[tuple[int, int]], most: int
+) -> list[tuple[int, int]]:
+    """Two pairs of NICs for every ordered pair of leaves that `wanted` leaves out.
+
+    Transfers that stay on their rail meet the same two leaves always, and do not tell the uplink of one from that of
+    the other.
+    """
+    nics: dict[int, list[int]] = {}
+    for host in hosts:
+        for nic in _cabled_nics(fabric, host):
+            nics.setdefault(fabric.leaf_of(nic) or -1, []).append(nic)
+    have = {(fabric.leaf_of(src) or -1, fabric.leaf_of(dst) or -1) for src, dst in wanted}
+    node = fabric.ports.node
+    added: list[tuple[int, int]] = []
+    for src_leaf, senders in nics.items():
+        for dst_leaf, receivers in nics.items():
+            if src_leaf == dst_leaf or (src_leaf, dst_leaf) in have:
+                continue
+            for shift in range(min(2, len(senders))):
+                src = senders[shift]
+                others = [nic for nic in receivers if node[nic] != node[src]]
+                if others and len(added) < most:
+                    added.append((src, others[shift % len(others)]))
+    return added
 
 
 def _cabled_nics(fabric: Fabric, host: str) -> list[int]:

@@ -41,7 +41,7 @@ THRESHOLDS: dict[str, Threshold] = {
         1.5, "ratio", "the host gets less than two thirds of a CPU while others get a whole one"
     ),
     "cpu-warn": Threshold(
-        1.2, "ratio", "between the spread of sound hosts on a shared machine and the limit of FAIL"
+        1.3, "ratio", "between the spread of sound hosts on a shared machine and the limit of FAIL"
     ),
     "suspect": Threshold(1.5, "log odds", "about 4 to 1 against a sound fabric: worth a second look"),
     "certain": Threshold(4.6, "log odds", "100 to 1 against a sound fabric: a verdict"),

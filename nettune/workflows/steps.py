@@ -27,6 +27,8 @@ TORCH = (*PRELOAD, "nettune.trainer.train")
 
 ORDERS = (OURS, *BASELINES)
 SWEEP_STEPS = 3
+QUALIFY_BUDGET_S = 40.0
+"""A bound, not a plan: 8 hosts need about 10 s; a busy machine needs longer for its processors in turn."""
 
 Orders = dict[str, Any]
 """Name -> host of each rank, or a function of the initialisation that gives it."""
@@ -57,7 +59,8 @@ def qualified(run: Run, cluster: Cluster, agents: Agents) -> int:
             agents,
             known=found.findings,
             carrier=cluster.carrier_changes,
-            progress=lambda message: run.progress(f"qualify: {message}"),
+            budget_s=QUALIFY_BUDGET_S,
+            progress=run.progress,
         )
     run.data["qualify"] = result.to_json()
     run.data["findings"] = [finding.to_json() for finding in result.findings]

@@ -7,17 +7,9 @@ import math
 
 import pytest
 
-from collectives.bench import (
-    Comparison,
-    InitResult,
-    Method,
-    Order,
-    OrderResult,
-    compare_orders,
-    random_order,
-    sweep_sizes,
-)
+from collectives.bench import Method, Order, compare_orders, random_order, sweep_sizes
 from collectives.busbw import busbw_gbps
+from collectives.comparison import Comparison, InitResult, OrderResult
 from collectives.job import JobSpec
 from collectives.traffic import AllReduceTraffic, JobTraffic
 from nettune.errors import InputError

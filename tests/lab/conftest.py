@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -79,10 +80,16 @@ def start(argv: list[str]) -> subprocess.Popen[str]:
 
 
 @pytest.fixture(scope="session")
-def ip_json() -> Callable[..., list[dict]]:
+def transfer_code() -> tuple[str, str]:
+    """Programs of a receiver (PORT SECONDS) and a sender (ADDRESS PORT SECONDS)."""
+    return RECEIVE, SEND
+
+
+@pytest.fixture(scope="session")
+def ip_json() -> Callable[..., list[dict[str, Any]]]:
     """Ask a node's `ip -j` (or `tc -j`)."""
 
-    def run(lab: Lab, node: str, *words: str, tool: str = "ip") -> list[dict]:
+    def run(lab: Lab, node: str, *words: str, tool: str = "ip") -> Any:
         done = lab.exec(node, [tool, "-j", *words], timeout_s=10)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout or "[]")

@@ -237,7 +237,7 @@ def carrier_changes(ip_json, lab):
 def test_flapping_uplink_gets_its_routes_back_each_time(lab, ip_json):
     """The spine's only route to the leaf goes with its port; between outages it is there again."""
     lab.faults.apply("flap", link="leaf0:u0", down="20ms", every="200ms")
-    seen = set()
+    seen: set[bool] = set()
     deadline = time.monotonic() + 10
     while len(seen) < 2 and time.monotonic() < deadline:
         routes = ip_json(lab, "spine0", "route")

@@ -72,12 +72,13 @@ def cgroups_of(pid):
 
 
 def descendants(pid):
-    children = {}
+    children: dict[int, set[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
             children.setdefault(int(fields[1]), set()).add(int(folder.name))
-    found, todo = set(), [pid]
+    found: set[int] = set()
+    todo = [pid]
     while todo:
         new = children.get(todo.pop(), set()) - found
         found |= new

@@ -68,6 +68,7 @@ def test_moved_cable_gets_a_free_port_and_an_address_of_its_new_leaf():
     """What miswire does to the wiring: one link differs, everything else stays."""
     before = Wiring(LabSpec(), {})
     port = before.free_port("leaf3")
+    assert port is not None
     after = Wiring(LabSpec(), {("h0", "eth0"): Move("leaf3", port)})
 
     assert port == 2

@@ -171,12 +171,13 @@ def test_hung_rank_is_named_with_its_place(own, function):
 
 def test_ranks_that_hang_in_different_places_are_told_apart(own):
     """Where several hang, the line says which of them hang where: the odd one out is seen."""
+    places = [None, "python", "python", "c"]
     with pytest.raises(AgentError) as caught:
-        own.call(
-            "launch_work:hang_in_python", lambda rank: {"rank": 0, "on": 0 if rank else 1}, timeout_s=0.6
-        )
+        own.call("launch_work:hang_somewhere", lambda rank: {"place": places[rank]}, timeout_s=1.0)
     line = str(caught.value)
-    assert line.startswith("ranks 1-3 (b c d) did not answer within 1 s, in hang_in_python (launch_work.py:")
+    assert line.startswith("ranks 1-3 (b c d) did not answer within 1 s (")
+    assert "ranks 1-2 in hang_in_python (launch_work.py:" in line
+    assert "rank 3 in hang_in_c (launch_work.py:" in line
     assert caught.value.ranks == (1, 2, 3)
 
 

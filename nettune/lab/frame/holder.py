@@ -8,12 +8,14 @@ the kernel kills every process of the lab with it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypedDict
 
 from nettune.lab.frame import syscalls
@@ -110,6 +112,12 @@ def build(plan: Plan) -> None:
     wait_settled([(node["name"], port) for node in plan["nodes"] for port in node["interfaces"]], up=True)
 
 
+def _reap(_number: int = 0, _frame: FrameType | None = None) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+
+
 def _hold() -> None:
     """Keep the namespaces and reap orphans, for ever."""
     devnull = os.open(os.devnull, os.O_RDWR)
@@ -117,11 +125,7 @@ def _hold() -> None:
         os.dup2(devnull, fd)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     while True:
-        try:
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
-        except ChildProcessError:
-            pass
+        _reap()
         signal.sigwait({signal.SIGCHLD})
 
 
@@ -135,6 +139,8 @@ def _first_process(plan: Plan) -> int:
         say({"error": str(error) or type(error).__name__})
         return 1
     say({"built": True})
+    # From now on nothing here waits for a child of its own: what ends is an orphan of the lab.
+    signal.signal(signal.SIGCHLD, _reap)
     if sys.stdin.readline() != "commit\n":
         return 1
     say({"committed": True})

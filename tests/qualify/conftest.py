@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from nettune.qualify.flows import FlowResult, FlowState, ProbeFlow
 from topology.builder import FabricBuilder
@@ -36,7 +38,12 @@ def clos(
         for rail in range(rails):
             leaf = pod * rails + rail
             builder.port(
-                host, f"eth{rail}", speed_gbps=0.1, rail=rail, address=f"10.0.{leaf}.{2 * place + 1}", mtu=1500
+                host,
+                f"eth{rail}",
+                speed_gbps=0.1,
+                rail=rail,
+                address=f"10.0.{leaf}.{2 * place + 1}",
+                mtu=1500,
             )
             builder.port(f"leaf{leaf}", f"d{place}", speed_gbps=0.1, mtu=1500)
             cable((host, f"eth{rail}"), (f"leaf{leaf}", f"d{place}"))
@@ -80,7 +87,8 @@ def measured(
     path = set(flow.alternatives[draw][1])
     offered = flow.nominal_gbps * PACE * 1448 / 1514
     segments = int(offered * 1e9 / 8 * duration_s / 1448)
-    ratio, lost, gap, rtt = rng.normal(1.0, 0.003), 0.0, 0.001, rng.lognormal(4.5, 0.5)
+    ratio: float = rng.normal(1.0, 0.003)
+    lost, gap, rtt = 0.0, 0.001, float(rng.lognormal(4.5, 0.5))
     state, full, small = FlowState.OK, 5, 5
     for fault in faults:
         if path.isdisjoint(fault.links):
@@ -102,7 +110,7 @@ def measured(
         elif fault.kind == "flap":
             if rng.random() < fault.size:
                 state = (FlowState.GAP, FlowState.STALLED, FlowState.DEAD)[rng.choice(3, p=[0.4, 0.45, 0.15])]
-                ratio, gap, lost = rng.uniform(0, 0.7), 0.15, rng.integers(0, 50)
+                ratio, gap, lost = rng.uniform(0, 0.7), 0.15, float(rng.integers(0, 50))
             if rng.random() < 0.15:
                 full = small = 0
         else:
@@ -118,3 +126,9 @@ def measured(
         lost=min(int(lost), segments), rtt_us=rtt, min_rtt_us=10.0, gap_s=gap, mss_bytes=1448,
         small_datagrams=small, full_datagrams=full, datagrams=5,
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def made() -> SimpleNamespace:
+    """`clos`, `measured` and `Fault` for tests of this folder."""
+    return SimpleNamespace(clos=clos, measured=measured, Fault=Fault)

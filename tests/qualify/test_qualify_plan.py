@@ -1,0 +1,92 @@
+"""Rounds of probes: disjoint, complete, and over every link in each direction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nettune.qualify.plan import make_plan
+from nettune.qualify.ports import TCP_PORT, UDP_PORT
+from topology.routing import FlowKey
+
+SHAPES = st.tuples(st.integers(2, 5), st.integers(1, 3), st.integers(1, 3))
+
+
+@given(SHAPES, st.booleans())
+def test_flows_of_a_round_share_no_directed_link(made, shape, known):
+    """Two flows of one round never cross the same directed link, whatever the hash does when it is not known."""
+    fabric, routing = made.clos(*shape, known=known)
+    for flows in make_plan(fabric, routing, fabric.hosts).rounds:
+        links = [link for flow in flows for link in flow.links]
+        assert len(links) == len(set(links))
+        assert len(flows) <= 4
+
+
+@given(SHAPES, st.booleans())
+def test_every_ordered_pair_and_every_link_is_probed(made, shape, known):
+    """Each host sends to each other host, and each directed link is crossed at least twice."""
+    fabric, routing = made.clos(*shape, known=known)
+    plan = make_plan(fabric, routing, fabric.hosts)
+    nodes = fabric.ports.node
+    pairs = {
+        (int(nodes[flow.src_port]), int(nodes[flow.dst_port])) for flows in plan.rounds for flow in flows
+    }
+    hosts = len(fabric.hosts)
+    assert len(pairs) == hosts * (hosts - 1)
+    assert plan.crossings.min() >= 1.9 if hosts > 2 else plan.crossings.min() >= 0.5
+
+
+def test_chosen_ports_take_the_planned_path(made):
+    """All TCP source ports of a flow, and its UDP port, are hashed onto the path that the plan says."""
+    fabric, routing = made.clos(4, 2, 2, parallel=2)
+    for flows in make_plan(fabric, routing, fabric.hosts).rounds:
+        for flow in flows:
+            keys = [FlowKey(flow.src_port, flow.dst_port, 6, port, TCP_PORT) for port in flow.tcp_ports]
+            keys += [FlowKey(flow.src_port, flow.dst_port, 17, port, UDP_PORT) for port in flow.udp_ports]
+            assert set(routing.paths(keys)) == {flow.alternatives[0][1]}
+
+
+def test_eight_hosts_take_about_fourteen_rounds(made):
+    """56 ordered pairs, four at a time, fit into 14 to 16 rounds, each directed link crossed evenly."""
+    fabric, routing = made.clos(4, 2, 2)
+    plan = make_plan(fabric, routing, fabric.hosts)
+    assert 14 <= len(plan.rounds) <= 16
+    assert plan.crossings.max() <= 2 * plan.crossings.min()
+
+
+def test_rails_are_probed_rail_by_rail(made):
+    """With two rails both NICs of every host send and receive, each to the same rail of the others."""
+    fabric, routing = made.clos(4, 2, 3, rails=2)
+    flows = [flow for flows in make_plan(fabric, routing, fabric.hosts).rounds for flow in flows]
+    rail = fabric.ports.rail
+    assert all(rail[flow.src_port] == rail[flow.dst_port] for flow in flows)
+    assert len({flow.src_port for flow in flows}) == len({flow.dst_port for flow in flows}) == 12
+
+
+def test_a_large_fabric_is_sampled_and_still_covered(made):
+    """Above the limit of pairs each NIC sends to a few others, and every directed link is crossed."""
+    fabric, routing = made.clos(8, 4, 8)
+    plan = make_plan(fabric, routing, fabric.hosts, most_pairs=240)
+    assert plan.flows < 600
+    assert plan.crossings.min() >= 3.9
+
+
+def test_a_host_behind_a_dead_link_is_reported_not_dropped(made):
+    """Pairs without a route are listed with the reason; the others are planned."""
+    fabric, routing = made.clos(2, 1, 2, down=("h0:eth0--leaf0:d0",))
+    plan = make_plan(fabric, routing, fabric.hosts)
+    assert len(plan.unroutable) == 6
+    assert all("h0" in reason for _, _, reason in plan.unroutable)
+    assert plan.flows >= 6
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_flow_knows_the_chance_that_it_crosses_links(made, known):
+    """`crosses` is 0 or 1 where the path is known and the hash's share where it is not."""
+    fabric, routing = made.clos(2, 2, 1, known=known)
+    flow = make_plan(fabric, routing, fabric.hosts).rounds[0][0]
+    spread = routing.spread(flow.src_port, flow.dst_port)
+    chances = [flow.crosses(frozenset((link,))) for link in spread]
+    assert sorted(set(np.round(chances, 6))) == ([0.0, 1.0] if known else [0.5, 1.0])
