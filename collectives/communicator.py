@@ -115,18 +115,22 @@ class Communicator:
 
 
 def _blame(error: AgentError, agent_of_rank: Sequence[int]) -> AgentError:
-    """Put a rank that hangs in front of those that waited for it and complained; else the error as it is.
+    """Put a rank that died or hangs in front of those that complained of it; else the error as it is.
 
-    Those that waited run into the group's time-out at the same moment; only one that hangs says nothing then.
+    Peers may notice a death first, by the connection. Those that wait for one that hangs run into the group's time-out
+    at the same moment; only that one says nothing then.
     """
     states = {state.state for state in error.states}
-    silent = [state for state in error.states if state.state in {"stopped", "hung"}]
-    if "died" in states or "raised" not in states or not silent:
+    guilty = [state for state in error.states if state.state == "died"]
+    if not guilty and "raised" in states:
+        guilty = [state for state in error.states if state.state in {"stopped", "hung"}]
+    if not guilty or guilty[0].rank == error.ranks[0]:
         return error
-    who = ", ".join(f"rank {agent_of_rank.index(one.rank)} on {one.host}" for one in silent)
-    blamed = AgentError(
-        f"{who} hangs: it did not answer while others waited; {error}", error.states, error.ranks
-    )
+    parts = []
+    for one in guilty:
+        what = one.message if one.state == "died" else "hangs: it did not answer while others waited"
+        parts.append(f"rank {agent_of_rank.index(one.rank)} on {one.host} {what}")
+    blamed = AgentError(f"{', '.join(parts)}; {error}", error.states, error.ranks)
     blamed.details = error.details
     return blamed
 

@@ -25,11 +25,6 @@ class Status(enum.StrEnum):
     FAIL = "FAIL"
     UNKNOWN = "UNKNOWN"
 
-    @property
-    def severity(self) -> int:
-        """0 for PASS up to 3 for FAIL; sorts findings with the worst first."""
-        return (Status.PASS, Status.WARN, Status.UNKNOWN, Status.FAIL).index(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -59,6 +54,13 @@ class Finding:
         if self.probability is not None and not 0.0 <= self.probability <= 1.0:
             msg = f"probability {self.probability} of {self.check} is outside 0..1"
             raise ValueError(msg)
+
+    @property
+    def urgency(self) -> int:
+        """0 for PASS, then an UNKNOWN that is not required, WARN, a required UNKNOWN, 4 for FAIL."""
+        if self.status is Status.UNKNOWN:
+            return 3 if self.required else 1
+        return {Status.PASS: 0, Status.WARN: 2, Status.FAIL: 4}[self.status]
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, with `schema`."""
@@ -98,8 +100,8 @@ class Check(Protocol[Source_contra]):
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings by severity, then by probability, then by name: the first is the one to act on."""
-    return sorted(findings, key=lambda f: (-f.status.severity, -(f.probability or 0.0), f.check, f.where))
+    """The first is the one to act on: by urgency, then by probability, then by name."""
+    return sorted(findings, key=lambda f: (-f.urgency, -(f.probability or 0.0), f.check, f.where))
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

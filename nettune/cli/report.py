@@ -15,6 +15,7 @@ class Form(enum.StrEnum):
     HTML = "html"
     MARKDOWN = "markdown"
     TEXT = "text"
+    PICTURE = "picture"
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
     def report(
         run: Annotated[Path, typer.Argument(help="A run directory, or its result.json.")],
         form: Annotated[
-            Form, typer.Option("--form", help="html writes report.html there; others print.")
+            Form, typer.Option("--form", help="html writes report.html there, others print; picture is an SVG of the link loads.")
         ] = Form.HTML,
     ) -> None:
         """Make a run's report again, from the results that it left."""

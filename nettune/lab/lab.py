@@ -43,7 +43,7 @@ class Lab:
 
         Args:
             spec: what to build.
-            bound: the lab ends with this process, however that ends.
+            bound: the lab ends with this process, however that ends (kill -9 too); else it stays until `down`.
 
         Raises:
             InputError: a lab of this name is up already.
@@ -84,6 +84,8 @@ class Lab:
         with states.locked():
             self._site.close()
             end_holder(self._site.state.holder)
+            if self._birth is not None:
+                self._birth.abandon()
             for host in self.hosts:
                 path = group_path(self._site.state.holder, host)
                 if path is not None:

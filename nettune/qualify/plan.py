@@ -106,8 +106,8 @@ def between_leaves(
     nics: dict[int, list[int]] = {}
     for host in hosts:
         for nic in _cabled_nics(fabric, host):
-            nics.setdefault(fabric.leaf_of(nic) or -1, []).append(nic)
-    have = {(fabric.leaf_of(src) or -1, fabric.leaf_of(dst) or -1) for src, dst in wanted}
+            nics.setdefault(_leaf(fabric, nic), []).append(nic)
+    have = {(_leaf(fabric, src), _leaf(fabric, dst)) for src, dst in wanted}
     node = fabric.ports.node
     added: list[tuple[int, int]] = []
     for src_leaf, senders in nics.items():
@@ -120,6 +120,11 @@ def between_leaves(
                 if others and len(added) < most:
                     added.append((src, others[shift % len(others)]))
     return added
+
+
+def _leaf(fabric: Fabric, nic: int) -> int:
+    leaf = fabric.leaf_of(nic)
+    return -1 if leaf is None else leaf
 
 
 def _cabled_nics(fabric: Fabric, host: str) -> list[int]:

@@ -102,37 +102,34 @@ def _summary(data: Data) -> list[KeyFigure]:
     busbw, rate = data.get("busbw_gbps") or {}, data.get("link_rate_gbps")
     if OURS in busbw:
         ours = interval(busbw[OURS])
-        details = [f"{ours.median / rate:.0%} of the link rate"] if rate else []
-        if AGAINST in busbw:
+        details = [f"{ours.median / rate:.0%} of link rate"] if rate else []
+        if AGAINST in data.get("speedup", {}):
             gain = Interval(**data["speedup"][AGAINST])
-            details.append(f"{gain.median:.2f}x the {AGAINST} order's ({gain.lo:.2f} to {gain.hi:.2f})")
-        label = f"busbw at {format_size(data['busbw_bytes'])}" if "busbw_bytes" in data else "busbw"
+            details.append(f"{gain.median:.1f}x {AGAINST}'s ({gain.lo:.1f} to {gain.hi:.1f})")
+        label = f"busbw, {format_size(data['busbw_bytes'])}" if "busbw_bytes" in data else "busbw"
         figures.append(KeyFigure(label, format_rate(ours.median), ", ".join(details)))
     train = data.get("train", {})
     if "change" in train:
         points, ratio = ci(train["change"]["mfu_delta_points"]), ci(train["change"]["step_time_ratio"])
-        base, own = (train["orders"][train[end]] for end in ("from", "to"))
+        ends = [train["orders"][train[end]] for end in ("from", "to")]
+        mfu, step = ([one[key]["median"] for one in ends] for key in ("mfu_percent", "step_s"))
         figures += [
             KeyFigure(
                 "MFU",
                 f"{points.median:+.1f} points",
-                f"{points.lo:+.1f} to {points.hi:+.1f}; {base['mfu_percent']['median']:.1f}% to"
-                f" {own['mfu_percent']['median']:.1f}%",
+                f"({points.lo:+.1f} to {points.hi:+.1f}), {mfu[0]:.1f}% to {mfu[1]:.1f}%",
                 Status.PASS if points.lo > 0 else None,
             ),
             KeyFigure(
                 "step time",
                 f"{ratio.median - 1:+.0%}",
-                f"{ratio.lo - 1:+.0%} to {ratio.hi - 1:+.0%}; {base['step_s']['median'] * 1e3:.0f} to"
-                f" {own['step_s']['median'] * 1e3:.0f} ms, {train['from']} to {train['to']} order",
+                f"({ratio.lo - 1:+.0%} to {ratio.hi - 1:+.0%}), {step[0] * 1e3:.0f} to {step[1] * 1e3:.0f} ms",
             ),
         ]
     if "second" in data:
         gain = Interval(**data["second"]["speedup"]["depth-first"])
-        detail = f"{gain.lo:.2f} to {gain.hi:.2f}; PP x DP groups, oversubscribed fabric"
-        figures.append(
-            KeyFigure("step of second job", f"{gain.median:.2f}x faster", f"than depth-first, {detail}")
-        )
+        detail = f"than depth-first ({gain.lo:.1f} to {gain.hi:.1f})"
+        figures.append(KeyFigure("PP x DP job", f"{gain.median:.1f}x faster", detail))
     return figures
 
 

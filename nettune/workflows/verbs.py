@@ -21,6 +21,7 @@ from nettune.units import parse_size
 from nettune.workflows import steps
 from nettune.workflows.cluster import Cluster, discover_lab
 from nettune.workflows.compose import compose
+from nettune.workflows.picture import picture
 from nettune.workflows.run import Progress, Run, RunResult, open_run
 from nettune.workflows.training import Training
 from reports import html, markdown, text
@@ -198,7 +199,10 @@ def report_again(path: Path, form: str) -> str:
         InputError: no run directory, or results that cannot be read.
     """
     source = path / "result.json" if path.is_dir() else path
-    report = compose(_read_json(source))
+    data = _read_json(source)
+    if form == "picture":
+        return picture(data)
+    report = compose(data)
     if form == "html":
         target = source.with_name("report.html")
         write_atomic(target, html.render(report))

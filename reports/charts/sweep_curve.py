@@ -1,4 +1,4 @@
-"""Step time against the values of one knob, with intervals; the best value and the default are named."""
+"""Step time against the values of one knob, with intervals; the value that was kept and the default are named."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sweep_curve(
     points: Sequence[SweepPoint],
     *,
     knob: str,
-    best: str | None = None,
+    kept: str | None = None,
     default: str | None = None,
     caption: str,
     wide: bool = False,
@@ -45,7 +45,7 @@ def sweep_curve(
     Args:
         points: results; a NaN median (a trial that failed) leaves a gap.
         knob: label of the axis with its unit in brackets.
-        best: the value that was kept.
+        kept: the value that was kept.
         default: the value that was there before.
         caption: of the figure.
         wide: as in `Figure`.
@@ -83,10 +83,10 @@ def sweep_curve(
         axes.set_ylim(low - 0.12 * room, high + 0.34 * room)
         axes.set_xlim(-0.6, max(1, len(points)) - 0.4)
         for row, (point, value) in enumerate(zip(points, scaled, strict=True)):
-            words = [word for word, name in (("best", best), ("default", default)) if point.value == name]
+            words = [word for word, name in (("kept", kept), ("default", default)) if point.value == name]
             if not words or not math.isfinite(value.median):
                 continue
-            colour = OWN if "best" in words else MUTED
+            colour = OWN if "kept" in words else MUTED
             axes.plot(
                 [row],
                 [value.median],
@@ -99,8 +99,8 @@ def sweep_curve(
             upper = value.hi if math.isfinite(value.hi) else value.median
             axes.annotate(
                 f"{', '.join(words)}\n{format_number(value.median)} {unit}", (row, upper), xytext=(0, 9),
-                textcoords="offset points", ha="center", fontsize=11, color=colour if "best" in words else INK,
-                weight="bold" if "best" in words else "normal",
+                textcoords="offset points", ha="center", fontsize=11, color=colour if "kept" in words else INK,
+                weight="bold" if "kept" in words else "normal",
             )  # fmt: skip
         axes.set_xticks(
             rows, [label(point.value, 12) for point in points], rotation=30 if len(points) > 9 else 0
@@ -113,6 +113,6 @@ def sweep_curve(
         for point, value in zip(points, scaled, strict=True)
     ]
     alt = f"Step time against {knob}: {', '.join(said) or 'none'}" + (
-        f"; best {best}" if best is not None else ""
+        f"; kept {kept}" if kept is not None else ""
     )
     return Figure(svg, caption, alt + ".", wide)

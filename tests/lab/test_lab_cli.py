@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 
+from nettune.cli.main import run
 from nettune.lab import Lab
 
 pytestmark = pytest.mark.lab
 
 
+@dataclass
+class Done:
+    stdout: str
+    stderr: str
+
+
 def nettune(*words, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "nettune", "lab", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    """Run a command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        found = run(["lab", *words])
+    assert found == code, (words, out.getvalue(), err.getvalue())
+    return Done(out.getvalue(), err.getvalue())
+
+
+def nettune_exec(*words, code=0):
+    """Run `nettune lab exec`, which becomes its command, in a process of its own."""
+    argv = [sys.executable, "-m", "nettune", "lab", "exec", "-n", "typed", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code, (words, done.stdout, done.stderr)
     return done
 
@@ -55,9 +70,9 @@ def test_status_in_both_renderings(typed):
 
 def test_exec_passes_output_options_and_exit_code(typed):
     """Everything after the host is the command's, with or without a separating --."""
-    assert nettune("exec", "--name", "typed", "h1", "hostname").stdout == "h1\n"
-    assert nettune("exec", "-n", "typed", "h1", "--", "sh", "-c", "echo $0; exit 9", code=9).stdout == "sh\n"
-    assert "eth0" in nettune("exec", "-n", "typed", "h1", "ip", "-br", "link", "show").stdout
+    assert nettune_exec("h1", "hostname").stdout == "h1\n"
+    assert nettune_exec("h1", "--", "sh", "-c", "echo $0; exit 9", code=9).stdout == "sh\n"
+    assert "eth0" in nettune_exec("h1", "ip", "-br", "link", "show").stdout
 
 
 def test_faults_from_the_command_line(typed):

@@ -38,15 +38,23 @@ def own(launcher, gone):
     gone(started.mark)
 
 
+@pytest.fixture
+def mine(local_launcher, gone):
+    """The same where it does not matter how the ranks were started."""
+    with Agents(local_launcher, HOSTS) as started:
+        yield started
+    gone(started.mark)
+
+
 def by_rank(rank):
     return {"rank": rank, "on": 2}
 
 
-def test_results_stand_in_the_order_of_the_ranks_asked(own):
+def test_results_stand_in_the_order_of_the_ranks_asked(mine):
     """A call on some ranks, in any order, returns their results in that order; the others stay untouched."""
-    assert own.call("launch_work:echo", lambda rank: {"value": rank * 10}, ranks=[3, 0, 2]) == [30, 0, 20]
-    assert own.call("launch_work:add", {"amount": 1}, ranks=[1]) == [1]
-    assert own.call("launch_work:add", {"amount": 1}) == [1, 2, 1, 1]
+    assert mine.call("launch_work:echo", lambda rank: {"value": rank * 10}, ranks=[3, 0, 2]) == [30, 0, 20]
+    assert mine.call("launch_work:add", {"amount": 1}, ranks=[1]) == [1]
+    assert mine.call("launch_work:add", {"amount": 1}) == [1, 2, 1, 1]
 
 
 def test_each_rank_is_one_process_that_stays(agents):
@@ -141,11 +149,11 @@ def test_wrong_function_is_told(agents, function, words):
     assert str(caught.value).startswith(f"rank 1 on b {words}")
 
 
-def test_arguments_that_are_not_json_start_nothing(own):
+def test_arguments_that_are_not_json_start_nothing(mine):
     """Arguments that cannot be sent are an error here, before any rank begins."""
     with pytest.raises(TypeError, match="not JSON"):
-        own.call("launch_work:add", lambda rank: {"amount": 1 if rank < 3 else object()})
-    assert own.call("launch_work:add", {"amount": 1}) == [1] * 4
+        mine.call("launch_work:add", lambda rank: {"amount": 1 if rank < 3 else object()})
+    assert mine.call("launch_work:add", {"amount": 1}) == [1] * 4
 
 
 @pytest.mark.parametrize("ranks", [[4], [-1], [1, 1]])
@@ -169,11 +177,11 @@ def test_hung_rank_is_named_with_its_place(own, function):
     assert own.call("launch_work:add", {"amount": 1}, ranks=[0, 1, 3]) == [1, 1, 1]
 
 
-def test_ranks_that_hang_in_different_places_are_told_apart(own):
+def test_ranks_that_hang_in_different_places_are_told_apart(mine):
     """Where several hang, the line says which of them hang where: the odd one out is seen."""
     places = [None, "python", "python", "c"]
     with pytest.raises(AgentError) as caught:
-        own.call("launch_work:hang_somewhere", lambda rank: {"place": places[rank]}, timeout_s=1.0)
+        mine.call("launch_work:hang_somewhere", lambda rank: {"place": places[rank]}, timeout_s=1.0)
     line = str(caught.value)
     assert line.startswith("ranks 1-3 (b c d) did not answer within 1 s (")
     assert "ranks 1-2 in hang_in_python (launch_work.py:" in line
@@ -200,12 +208,12 @@ def test_rank_killed_between_calls_is_named_by_the_next(own):
         own.call("launch_work:echo", {"value": 1})
 
 
-def test_stopped_rank_is_named_and_can_be_ended(own):
+def test_stopped_rank_is_named_and_can_be_ended(mine):
     """A rank that the kernel holds still (SIGSTOP) gives no stack, but is named and ended all the same."""
-    pid = own.call("launch_work:identity", ranks=[3])[0]["pid"]
+    pid = mine.call("launch_work:identity", ranks=[3])[0]["pid"]
     os.kill(pid, 19)
     with pytest.raises(AgentError, match=r"rank 3 on d did not answer within 1.5 s \(others: done\)"):
-        own.call("launch_work:repeat", {"text": "x" * 1_000_000, "times": 0}, timeout_s=1.5)
+        mine.call("launch_work:repeat", {"text": "x" * 1_000_000, "times": 0}, timeout_s=1.5)
 
 
 def test_error_in_on_event_stops_the_busy_ranks(own):

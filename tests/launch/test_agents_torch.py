@@ -13,8 +13,9 @@ pytest.importorskip("torch")
 HOSTS = [f"t{n}" for n in range(4)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def agents(gone):
+    """Ranks that the first test leaves whole and the second breaks."""
     with Agents(LocalLauncher(HOSTS), HOSTS, preload=["torch", "torch.distributed"], threads=2) as started:
         yield started
     gone(started.mark)

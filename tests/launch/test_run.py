@@ -54,20 +54,17 @@ def test_outcomes_come_in_order_with_their_status():
     assert outcomes[1].argv == ("sh", "-c", "true")
 
 
-def test_lines_are_streamed_while_the_command_runs():
+def test_lines_are_streamed_while_the_command_runs(tmp_path):
     """Lines arrive before the command ends: this command ends only because its first line was seen."""
-    with_token = f"/tmp/{uuid.uuid4().hex}"
+    go_on = tmp_path / "go-on"
     seen = []
 
     def on_line(host, stream, line):
         seen.append((host, stream, line))
-        Path(with_token).touch()
+        go_on.touch()
 
-    script = f"echo one; while ! [ -e {with_token} ]; do sleep 0.01; done; echo two >&2; printf three"
-    try:
-        (outcome,) = run(LocalLauncher(), [sh(script)], 20, on_line)
-    finally:
-        Path(with_token).unlink(missing_ok=True)
+    script = f"echo one; while ! [ -e {go_on} ]; do sleep 0.01; done; echo two >&2; printf three"
+    (outcome,) = run(LocalLauncher(), [sh(script)], 20, on_line)
     assert outcome.ok
     assert sorted(seen) == [(HOST, "stderr", "two"), (HOST, "stdout", "one"), (HOST, "stdout", "three")]
 

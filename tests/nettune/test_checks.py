@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nettune.checks import Finding, Status, exit_code, worst_first
 from nettune.elements import ElementId
+from nettune.errors import InputError
 
 
 def finding(
@@ -48,13 +49,33 @@ def test_an_unknown_that_is_not_required_passes():
     assert exit_code([finding(Status.UNKNOWN, required=False)]) == 0
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(Status)), st.floats(0, 1)), max_size=8))
-def test_the_first_is_the_worst(pairs):
-    """FAIL before UNKNOWN before WARN before PASS, then the most probable."""
-    ordered = worst_first(finding(status, probability=p) for status, p in pairs)
+@given(st.permutations([Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS]), st.floats(0, 0.99))
+def test_the_first_is_the_worst(statuses, probability):
+    """FAIL, a required UNKNOWN, WARN, an UNKNOWN that is not required, PASS; then the most probable."""
+    optional = finding(Status.UNKNOWN, required=False)
+    likely = finding(Status.FAIL, probability=1.0, host="h1")
 
-    keys = [(f.status.severity, f.probability) for f in ordered]
-    assert keys == sorted(keys, reverse=True)
+    ordered = worst_first(
+        [optional, *(finding(status, probability=probability) for status in statuses), likely]
+    )
+
+    assert [f.status for f in ordered] == [
+        Status.FAIL, Status.FAIL, Status.UNKNOWN, Status.WARN, Status.UNKNOWN, Status.PASS,
+    ]  # fmt: skip
+    assert ordered[0] is likely
+    assert ordered[4] is optional
+
+
+@pytest.mark.parametrize(
+    "damage", [{"schema": "x"}, {"status": "MAYBE"}, {"where": "moon"}, {"extra": 1}, {"probability": 2}]
+)
+def test_other_json_is_no_finding(damage):
+    """Another schema, status, element, key or probability is an InputError; the form itself reads back."""
+    one = finding(Status.WARN, probability=0.5)
+
+    assert Finding.from_json(json.loads(json.dumps(one.to_json()))) == one
+    with pytest.raises(InputError):
+        Finding.from_json(one.to_json() | damage)
 
 
 def test_the_json_form_is_plain():

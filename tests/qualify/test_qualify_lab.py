@@ -15,7 +15,6 @@ from topology.discovery.live import discover
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 FAULTS = [
-    ("slow-link", {}),
     ("slow-link", {"link": "leaf1:u0", "to": "85%"}),
     ("one-way-slow", {"direction": "down"}),
     ("lossy-link", {"link": "leaf0:u1", "loss": "0.3%"}),

@@ -57,12 +57,23 @@ def test_eight_hosts_take_about_fourteen_rounds(made):
 
 
 def test_rails_are_probed_rail_by_rail(made):
-    """With two rails both NICs of every host send and receive, each to the same rail of the others."""
+    """With two rails both NICs of every host send and receive, each to the same rail of the others;
+    a few transfers change rails, so that every pair of leaves meets.
+    """
     fabric, routing = made.clos(4, 2, 3, rails=2)
     flows = [flow for flows in make_plan(fabric, routing, fabric.hosts).rounds for flow in flows]
-    rail = fabric.ports.rail
-    assert all(rail[flow.src_port] == rail[flow.dst_port] for flow in flows)
-    assert len({flow.src_port for flow in flows}) == len({flow.dst_port for flow in flows}) == 12
+    rail, nodes = fabric.ports.rail, fabric.ports.node
+    along = [flow for flow in flows if rail[flow.src_port] == rail[flow.dst_port]]
+    assert {(flow.src_port, flow.dst_port) for flow in along} == {
+        (src, dst)
+        for a in fabric.hosts
+        for b in fabric.hosts
+        for src, dst in zip(fabric.nics(a), fabric.nics(b), strict=True)
+        if a != b
+    }
+    leaves = {(fabric.leaf_of(flow.src_port), fabric.leaf_of(flow.dst_port)) for flow in flows}
+    assert len([pair for pair in leaves if pair[0] != pair[1]]) == 12
+    assert all(nodes[flow.src_port] != nodes[flow.dst_port] for flow in flows)
 
 
 def test_a_large_fabric_is_sampled_and_still_covered(made):

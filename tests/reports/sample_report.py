@@ -108,7 +108,7 @@ def sample_report(seed: int = 0) -> Report:
                     sweep_curve(
                         [SweepPoint(v, Interval(t, t - 0.011, t + 0.012))
                          for v, t in (("1", 0.531), ("2", 0.502), ("4", 0.482), ("8", 0.489), ("25", 0.517))],
-                        knob="DDP bucket size [MiB]", best="4", default="25", caption="Sweep of the bucket size.",
+                        knob="DDP bucket size [MiB]", kept="4", default="25", caption="Sweep of the bucket size.",
                     ),
                 ],
             ),

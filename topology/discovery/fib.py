@@ -95,7 +95,10 @@ def read_hash(capture: HostCapture) -> tuple[HashSpec | None, str]:
     if policy != "3":
         return None, f"fib_multipath_hash_policy is {policy or 'not readable'}, not 3 (chosen fields)"
     if fields != str(FIVE_TUPLE):
-        return None, f"fib_multipath_hash_fields is {fields or 'not readable'}, not {FIVE_TUPLE} (the five-tuple)"
+        return (
+            None,
+            f"fib_multipath_hash_fields is {fields or 'not readable'}, not {FIVE_TUPLE} (the five-tuple)",
+        )
     if not (seed.isascii() and seed.isdecimal()) or int(seed) >= 2**32:
         return None, "fib_multipath_hash_seed is not readable: this kernel draws a secret seed at boot"
     if int(seed) == 0:

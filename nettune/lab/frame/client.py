@@ -90,7 +90,7 @@ def start_duty_cycle(holder: ProcessId, inode: int, share: float, period_s: floa
 
 
 class Birth:
-    """A holder that is not committed yet: it ends when this object is closed or this process dies."""
+    """A holder that is not committed: it ends when this object is abandoned or this process dies."""
 
     def __init__(self, plan: Plan) -> None:
         self._process = subprocess.Popen(

@@ -71,11 +71,11 @@ EDGES = {
     ),
     "sweep none": lambda: sweep_curve([], knob="k", caption="c"),
     "sweep one": lambda: sweep_curve(
-        [SweepPoint("4", Interval(1, 1, 1))], knob="bucket [MiB]", best="4", default="4", caption="c"
+        [SweepPoint("4", Interval(1, 1, 1))], knob="bucket [MiB]", kept="4", default="4", caption="c"
     ),
     "sweep failed": lambda: sweep_curve(
         [SweepPoint(str(2**i), NO_INTERVAL if i == 3 else Interval(i + 1, NAN, NAN)) for i in range(14)],
-        knob="k", best="8", default="64", caption="c",
+        knob="k", kept="8", default="64", caption="c",
     ),
     "bytes none": lambda: measured_against_predicted([], caption="c"),
     "bytes zero": lambda: measured_against_predicted([LinkRow("a", 0, 0)], caption="c"),
@@ -159,8 +159,8 @@ def test_sizes_are_written_as_nccl_tests_takes_them():
 def test_the_sweep_names_the_best_and_the_default():
     """The kept value and the one before it are named with their step times."""
     points = [SweepPoint("4", Interval(0.482, 0.47, 0.49)), SweepPoint("25", Interval(0.517, 0.51, 0.53))]
-    said = texts(sweep_curve(points, knob="bucket [MiB]", best="4", default="25", caption="c").svg)
-    assert {"best", "482 ms", "default", "517 ms"} <= set(said)
+    said = texts(sweep_curve(points, knob="bucket [MiB]", kept="4", default="25", caption="c").svg)
+    assert {"kept", "482 ms", "default", "517 ms"} <= set(said)
 
 
 def test_the_breakdown_annotates_mfu():
