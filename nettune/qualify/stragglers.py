@@ -94,7 +94,7 @@ def _again(agents: Caller, rank_of_host: Mapping[str, int], host: str, control: 
         other += _burn(agents, [rank_of_host[control]], _SECOND_S)
     best = max(own, key=_speed)
     throttled = _throttled_share(own)
-    slowness = max(min(map(_speed, other)) / _speed(best), 1 / (1 - min(throttled or 0.0, 0.95)))
+    slowness = max(min(map(_speed, other)) / _speed(best), _limited(own))
     return CpuResult(host, _speed(best), _share(best), slowness, retested=True, throttled_share=throttled)
 
 
@@ -104,11 +104,17 @@ def _burn(agents: Caller, ranks: Sequence[int], cpu_s: float) -> list[Any]:
 
 
 def _slowness(reference: float, answer: Mapping[str, Any]) -> float:
-    return max(reference / _speed(answer), 1 / (1 - min(_throttled_share([answer]) or 0.0, 0.95)))
+    return max(reference / _speed(answer), _limited([answer]))
+
+
+def _limited(answers: Sequence[Mapping[str, Any]]) -> float:
+    """Slowness that the control group's own limit explains: it shows whatever else the machine does."""
+    stopped = sum(float(answer["throttled_s"] or 0.0) for answer in answers)
+    return 1 + stopped / max(sum(float(answer["cpu_s"]) for answer in answers), 1e-9)
 
 
 def _throttled_share(answers: Sequence[Mapping[str, Any]]) -> float | None:
-    """A control group's limit shows whatever else the machine does, and no sound host has one that bites."""
+    """Part of the time for which the control group's limit stopped the host; None where that is not known."""
     stopped = [answer["throttled_s"] for answer in answers]
     if None in stopped:
         return None

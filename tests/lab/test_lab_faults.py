@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nettune.elements import ElementId
-from nettune.errors import InputError
+from nettune.errors import InputError, UnavailableError
 from nettune.lab import Lab, LabSpec
 from nettune.lab.faults.registry import FAULTS
 
@@ -158,6 +158,34 @@ def test_lossy_link_slows_tcp_and_counts_wire_packets(lab, transfer):
     lab.faults.undo(fault.id)
 
     assert transfer(lab, [("h4", "h0")])[0] > 0.85 * NOMINAL_GBPS
+
+
+def test_refused_nf_tables_part_is_named(lab):
+    """What nf_tables refuses is told by the name of the part: here the hook, on a port whose name cannot be."""
+    with pytest.raises(
+        UnavailableError, match="this kernel lacks nf_tables random drop: netdev ingress hook"
+    ):
+        lab._site.ask("drop", node="h0", iface="n" * 20, table="nettune_loss_none", per_million=10)
+
+
+def test_fault_that_fails_half_way_is_put_right(lab, monkeypatch):
+    """The second port refuses: the first is as before, and nothing is recorded."""
+    ask = lab._site.ask
+
+    def refuse(op, **request):
+        if op == "drop" and request["node"] == "leaf2":
+            return ask(op, **{**request, "iface": "n" * 20})
+        return ask(op, **request)
+
+    monkeypatch.setattr(lab._site, "ask", refuse)
+    with pytest.raises(UnavailableError, match="netdev ingress hook"):
+        lab.faults.apply("lossy-link", link="h4")
+    monkeypatch.undo()
+
+    assert lab.faults.active() == []
+    lab._site.ask("drop", node="h4", iface="eth0", table="nettune_loss_eth0", per_million=10)
+    assert lab._site.ask("dropped", node="h4", table="nettune_loss_eth0") == 0
+    lab._site.ask("undrop", node="h4", table="nettune_loss_eth0")
 
 
 def test_mtu_mismatch_is_a_black_hole_for_large_packets(lab, transfer):

@@ -57,9 +57,7 @@ def test_eight_hosts_take_about_fourteen_rounds(made):
 
 
 def test_rails_are_probed_rail_by_rail(made):
-    """With two rails both NICs of every host send and receive, each to the same rail of the others;
-    a few transfers change rails, so that every pair of leaves meets.
-    """
+    """All pairs of hosts on each rail, and a few transfers across rails, so that every pair of leaves meets."""
     fabric, routing = made.clos(4, 2, 3, rails=2)
     flows = [flow for flows in make_plan(fabric, routing, fabric.hosts).rounds for flow in flows]
     rail, nodes = fabric.ports.rail, fabric.ports.node

@@ -72,10 +72,11 @@ class Faults:
                 fault.start(self._site, effect)
                 self._record([*active, record], number)
             except BaseException:
-                self._record(active, number)
-                # The first error says why; what cannot be put right after it goes with the lab.
+                # The first error says why. A record that cannot be taken back (disk full) only means one undo more.
                 with contextlib.suppress(NettuneError):
                     fault.stop(self._site, effect.undo)
+                with contextlib.suppress(NettuneError):
+                    self._record(active, number)
                 raise
         return record
 
