@@ -13,20 +13,16 @@ backend = "gloo"
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nettune.errors import InputError
+from nettune.tables import explain, line_named, line_of, read_toml
 from nettune.units import parse_size
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 KINDS = ("tp", "dp", "pp")
 BACKENDS = ("gloo", "nccl")
@@ -139,9 +135,8 @@ def make_job(values: Mapping[str, Any], file: Path | str | None = None, text: st
         read = JobFile.model_validate(dict(values))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise InputError(
-            _say(first, JobFile.model_fields), file, _line_of(str(first["loc"][0]), text)
-        ) from None
+        line = line_of(str(first["loc"][0]), text)
+        raise InputError(explain(first, JobFile.model_fields), file, line) from None
     try:
         return JobSpec(
             tp=read.tp,
@@ -155,8 +150,8 @@ def make_job(values: Mapping[str, Any], file: Path | str | None = None, text: st
             name=read.name,
         )
     except InputError as error:
-        named = re.search(r"\b(?:(?:tp|pp|dp)_bytes|order|backend|ranks)\b", str(error))
-        raise InputError(str(error), file, _line_of(named[0], text) if named else None) from None
+        keys = ("tp_bytes", "pp_bytes", "dp_bytes", "order", "backend", "ranks")
+        raise InputError(str(error), file, line_named(str(error), keys, text)) from None
 
 
 def load_job(path: Path | str) -> JobSpec:
@@ -165,22 +160,7 @@ def load_job(path: Path | str) -> JobSpec:
     Raises:
         InputError: `FILE:LINE: what is wrong` (the line where it can be found).
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from None
-    except UnicodeDecodeError:
-        raise InputError("is no UTF-8 text; write it as TOML", path) from None
-    except RecursionError:
-        raise InputError("is nested too deeply; a job file is a flat list of keys", path) from None
-    except ValueError as error:
-        # tomllib ends its message with "(at line 3, column 7)" or "(at end of document)".
-        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
-        line = int(found[1]) if found and found[1] else None
-        what = str(error)[: found.start()] if found else str(error)
-        raise InputError(f"is no TOML: {what}", path, line) from None
+    values, text = read_toml(path)
     return make_job(values, path, text)
 
 
@@ -200,15 +180,3 @@ def _size(key: str, value: str | int) -> int:
         return 0 if value.strip() == "0" else parse_size(value)
     except InputError as error:
         raise InputError(f"job: {key}: {error}") from None
-
-
-def _say(error: ErrorDetails, known: Mapping[str, Any]) -> str:
-    key = ".".join(str(part) for part in error["loc"][:1])
-    if error["type"] == "extra_forbidden":
-        return f"unknown key {key!r}; known keys: {', '.join(known)}"
-    return f"{key}: {error['msg'][:1].lower()}{error['msg'][1:]}, not {error['input']!r:.60}"
-
-
-def _line_of(key: str, text: str) -> int | None:
-    pattern = re.compile(rf"""\s*(?:\[+\s*)?["']?{re.escape(key)}["']?\s*[=.\]]""")
-    return next((n for n, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)

@@ -38,6 +38,7 @@ class ElementId(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Self:
+        """Check the text against the grammar."""
         match = _GRAMMAR.fullmatch(text)
         if match is None:
             raise InputError(

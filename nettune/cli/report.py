@@ -25,7 +25,11 @@ def register(app: typer.Typer) -> None:
     def report(
         run: Annotated[Path, typer.Argument(help="A run directory, or its result.json.")],
         form: Annotated[
-            Form, typer.Option("--form", help="html writes report.html there, others print; picture is an SVG of the link loads.")
+            Form,
+            typer.Option(
+                "--form",
+                help="html writes report.html there, others print; picture is an SVG of the link loads.",
+            ),
         ] = Form.HTML,
     ) -> None:
         """Make a run's report again, from the results that it left."""

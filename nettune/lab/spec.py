@@ -18,7 +18,6 @@ congestion_control = "reno"
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from nettune.errors import InputError
+from nettune.tables import explain, line_named, line_of, read_toml
 from nettune.units import parse_rate
 
 MAX_HOST_LINKS_PER_LEAF = 126
@@ -42,9 +42,12 @@ _RESERVED_HOST_NAME = r"(?:leaf|spine)[0-9]+|localhost"
 _CONGESTION_CONTROL = r"[a-z0-9_]{1,15}"
 
 
+_OWN_ERROR = "lab_spec"
+
+
 def _refuse(what: str) -> PydanticCustomError:
     # Pydantic prints this message as it stands; braces would be taken for its placeholders.
-    return PydanticCustomError("lab_spec", "{what}", {"what": what})
+    return PydanticCustomError(_OWN_ERROR, "{what}", {"what": what})
 
 
 class LabSpec(BaseModel):
@@ -171,8 +174,10 @@ def make_spec(values: dict[str, Any], file: Path | str | None = None, text: str 
         return LabSpec.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        keys = [str(first["loc"][0])] if first["loc"] else _keys_in(first["msg"])
-        line = next((line for key in keys if (line := _line_of(key, text)) is not None), None)
+        if first["loc"]:
+            line = line_of(str(first["loc"][0]), text)
+        else:  # a rule over several keys
+            line = line_named(first["msg"], LabSpec.model_fields, text)
         raise InputError(_say(first), file, line) from None
 
 
@@ -182,42 +187,11 @@ def load_spec(path: Path | str) -> LabSpec:
     Raises:
         InputError: `FILE:LINE: what is wrong` (the line where it can be found).
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from None
-    except UnicodeDecodeError:
-        raise InputError("is no UTF-8 text; write it as TOML", path) from None
-    except RecursionError:
-        raise InputError("is nested too deeply; a lab file is a flat list of keys", path) from None
-    except ValueError as error:
-        # tomllib ends its message with "(at line 3, column 7)" or "(at end of document)".
-        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
-        line = int(found[1]) if found and found[1] else text.count("\n") + 1 if found else None
-        what = str(error)[: found.start()] if found else str(error)
-        raise InputError(f"is no TOML: {what}", path, line) from None
+    values, text = read_toml(path)
     return make_spec(values, path, text)
 
 
 def _say(error: ErrorDetails) -> str:
-    key = ".".join(str(part) for part in error["loc"][:1])
-    known = ", ".join(LabSpec.model_fields)
-    match error["type"]:
-        case "extra_forbidden":
-            return f"unknown key {key!r}; known keys: {known}"
-        case "lab_spec":
-            return f"{key}: {error['msg']}" if key else error["msg"]
-        case _:
-            return f"{key}: {error['msg'][:1].lower()}{error['msg'][1:]}, not {error['input']!r:.60}"
-
-
-def _keys_in(message: str) -> list[str]:
-    """Keys that a message about several of them names, in its order."""
-    return [word for word in re.findall(r"\w+", message) if word in LabSpec.model_fields]
-
-
-def _line_of(key: str, text: str) -> int | None:
-    pattern = re.compile(rf"""\s*(?:\[+\s*)?["']?{re.escape(key)}["']?\s*[=.\]]""")
-    return next((n for n, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)
+    if error["type"] != _OWN_ERROR:
+        return explain(error, LabSpec.model_fields)
+    return ": ".join([*map(str, error["loc"][:1]), error["msg"]])

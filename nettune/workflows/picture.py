@@ -19,7 +19,9 @@ def picture(data: Mapping[str, Any]) -> str:
         InputError: the run placed nothing.
     """
     if "placements" not in data or "fabric" not in data:
-        raise InputError("this run placed no ranks, so there is no map to draw; take a run of demo, place or bench")
+        raise InputError(
+            "this run placed no ranks, so there is no map to draw; take a run of demo, place or bench"
+        )
     parts = placement(data, Fabric.from_json(data["fabric"])).parts
     figure = next(part for part in parts if isinstance(part, Figure))
     return standalone(figure.svg)

@@ -78,7 +78,7 @@ def test_large_arguments_and_results(agents):
 
 def test_events_arrive_in_order_before_the_result(agents):
     """Each rank's events arrive in the order of their emission, all of them, and with the rank's number."""
-    seen = {rank: [] for rank in range(4)}
+    seen: dict[int, list[int]] = {rank: [] for rank in range(4)}
     result = agents.call(
         "launch_work:stream", {"count": 500}, on_event=lambda rank, event: seen[rank].append(event["number"])
     )

@@ -26,7 +26,7 @@ def test_send_never_blocks(pair):
     for frame in frames:
         here.send(frame)
     assert here.waiting
-    got = []
+    got: list[object] = []
     while len(got) < 2:
         got += there.receive()
         here.flush()

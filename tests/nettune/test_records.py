@@ -87,7 +87,7 @@ def test_two_runs_of_one_second_do_not_share_a_folder(tmp_path):
 
 
 def test_a_killed_writer_leaves_the_old_file(tmp_path):
-    """kill -9 between writing and renaming leaves the old content, whole."""
+    """Kill -9 between writing and renaming leaves the old content, whole."""
     target = tmp_path / "result.json"
     write_atomic(target, "old")
     script = (

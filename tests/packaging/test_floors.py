@@ -22,6 +22,7 @@ FLOORS = {
     "nettune.launch": 0,
     "nettune.records": 0,
     "nettune.stats": 0,
+    "nettune.tables": 0,
     "nettune.units": 0,
     "topology": 1,
     "collectives": 2,

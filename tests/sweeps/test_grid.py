@@ -46,8 +46,13 @@ def test_a_slower_value_is_never_kept():
 
 def test_values_are_interleaved():
     """Initialisation i of every value comes before initialisation i + 1 of any."""
-    seen = []
-    sweep(Knob("cap", (1.0, 2.0), 1.0), lambda value, init: seen.append((init, value)) or [1.0], inits=3)
+    seen: list[tuple[int, float]] = []
+
+    def measure(value, init):
+        seen.append((init, value))
+        return [1.0]
+
+    sweep(Knob("cap", (1.0, 2.0), 1.0), measure, inits=3)
 
     assert seen == [(init, value) for init in range(3) for value in (1.0, 2.0)]
 

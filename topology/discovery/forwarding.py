@@ -95,6 +95,8 @@ def ecmp_hash(routing: Routing) -> list[Finding]:
     held = (
         f"the hash of all {len(everyone)} routers with several next hops is known, and tiers do not share one"
     )
+    if not everyone:
+        held = "no router has several next hops: there is nothing to hash"
     return findings or [Finding(check="ecmp-hash", status=Status.PASS, where=ElementId.fabric(), what=held)]
 
 

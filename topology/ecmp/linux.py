@@ -44,7 +44,8 @@ def choose(spec: HashSpec, tuples: Tuples, weights: Sequence[int]) -> NDArray[np
 
 def flow_hash(seed: int, tuples: Tuples) -> Words:
     """(F,) flow_hash_from_keys_seed: 32 bits, never 0."""
-    return np.maximum(_siphash24(_flow_keys(tuples), seed) & np.uint64(0xFFFFFFFF), np.uint64(1))
+    hashes: Words = np.maximum(_siphash24(_flow_keys(tuples), seed) & np.uint64(0xFFFFFFFF), np.uint64(1))
+    return hashes
 
 
 def select(hashes: Words, weights: Sequence[int]) -> NDArray[np.int64]:

@@ -43,6 +43,8 @@ def test_it_equals_the_oracle(shared, hops, seed):
     spec = importlib.util.spec_from_file_location(
         "linux_multipath_oracle", shared / "oracles" / "linux_multipath.py"
     )
+    assert spec is not None
+    assert spec.loader is not None
     oracle = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(oracle)
     flows = random_flows(300, seed)
