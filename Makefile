@@ -21,7 +21,7 @@ WHEEL_VENV := .venv-wheel
 PACKAGES := nettune collectives topology sweeps reports
 SOURCES := $(shell find $(PACKAGES) -type f -not -name '*.pyc' 2>/dev/null)
 EXTRA_LIST := $(if $(EXTRAS),[$(EXTRAS)])
-PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+PIP := $(VENV)/bin/python -m pip --quiet --quiet --disable-pip-version-check
 INSTALL := $(PIP) install --constraint constraints.txt $(PIP_ARGS)
 TIMED := TIMEFORMAT='    %1R s'; time
 

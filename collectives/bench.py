@@ -15,11 +15,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from collectives import linkbytes
-from collectives.communicator import Caller, Communicator, Seat, StepTimes, connected, slowest
+from collectives.communicator import Communicator, Seat, StepTimes, connected, slowest
 from collectives.comparison import Comparison, InitResult, OrderResult, SizePoint
 from collectives.linkbytes import Counters
 from collectives.traffic import AllReduceTraffic, Work, sent_bytes
 from nettune.errors import InputError
+from nettune.launch.caller import Caller
 from nettune.records import Measurement
 from nettune.units import format_rate
 

@@ -7,36 +7,22 @@ hosts needs no new process, only new connections.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from collectives.connections import Connection, pair
 from nettune.errors import InputError
+from nettune.launch.caller import Caller
 from nettune.launch.failures import AgentError
 
 _BACKEND = "collectives.backends.torch_backend"
+_SERVE = "collectives.backends.joining:serve_store"
 PRELOAD = (_BACKEND,)
 """What agents for these calls should import before they are forked."""
 
 Seat = str | tuple[str, str]
 """Where a rank sits: a host, or (host, network interface)."""
-
-
-class Caller(Protocol):
-    """What is needed of `nettune.launch.agents.Agents`."""
-
-    placement: tuple[str, ...]
-
-    def call(
-        self,
-        function: str,
-        kwargs: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None,
-        ranks: Sequence[int] | None = None,
-        timeout_s: float = 60.0,
-    ) -> list[Any]:
-        """Run a function on agents; results in the order of `ranks`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -161,30 +147,15 @@ def connected(
     """
     hosts, ifaces = zip(*((seat, iface) if isinstance(seat, str) else seat for seat in seats), strict=True)
     agent_of_rank = seat_agents(agents.placement, hosts)
-    rank_of_agent = {agent: rank for rank, agent in enumerate(agent_of_rank)}
-    world_size = len(seats)
-    shared = {"world_size": world_size, "timeout_s": timeout_s}
     try:
-        master = agents.call(
-            f"{_BACKEND}:serve_store",
-            {**shared, "iface": ifaces[0]},
-            ranks=agent_of_rank[:1],
-            timeout_s=timeout_s + 10,
-        )[0]
-
-        def join(agent: int) -> dict[str, Any]:
-            rank = rank_of_agent[agent]
-            own = {
-                "rank": rank,
-                "iface": ifaces[rank],
-                "backend": backend,
-                "groups": [list(one) for one in groups],
-            }
-            return {**shared, **master, **own}
-
-        # A joining rank may use the whole time-out twice: to meet, and then to connect.
-        joined = agents.call(
-            f"{_BACKEND}:init_group", join, ranks=agent_of_rank, timeout_s=2 * timeout_s + 10
+        joined = call_to_join(
+            agents,
+            f"{_BACKEND}:init_group",
+            agent_of_rank,
+            ifaces,
+            timeout_s=timeout_s,
+            backend=backend,
+            groups=[list(one) for one in groups],
         )
         yield Communicator(agents, agent_of_rank, timeout_s, max(one["init_s"] for one in joined))
     except BaseException:
@@ -193,6 +164,45 @@ def connected(
             agents.call(f"{_BACKEND}:destroy_group", {}, ranks=agent_of_rank, timeout_s=10)
         raise
     agents.call(f"{_BACKEND}:destroy_group", {}, ranks=agent_of_rank, timeout_s=timeout_s)
+
+
+def call_to_join(
+    agents: Caller,
+    function: str,
+    agent_of_rank: Sequence[int],
+    ifaces: Sequence[str],
+    *,
+    timeout_s: float,
+    **shared: Any,
+) -> list[Any]:
+    """Call a function that joins the ranks, with a store that the first rank's agent serves on a port of the kernel's.
+
+    Args:
+        agents: running agents.
+        function: called with rank, world_size, master_addr, master_port, iface, timeout_s and what is shared.
+        agent_of_rank: agent of each rank, from `seat_agents`.
+        ifaces: network interface of each rank.
+        timeout_s: for joining, and for every operation.
+        **shared: further arguments, the same for all ranks.
+
+    Returns:
+        Results in order of rank.
+
+    Raises:
+        AgentError: a rank died, did not join, or cannot connect; the line names it.
+    """
+    rank_of_agent = {agent: rank for rank, agent in enumerate(agent_of_rank)}
+    common = {"world_size": len(agent_of_rank), "timeout_s": timeout_s}
+    master = agents.call(
+        _SERVE, {**common, "iface": ifaces[0]}, ranks=agent_of_rank[:1], timeout_s=timeout_s + 10
+    )[0]
+
+    def arguments(agent: int) -> dict[str, Any]:
+        rank = rank_of_agent[agent]
+        return {**shared, **common, **master, "rank": rank, "iface": ifaces[rank]}
+
+    # A joining rank may use the whole time-out twice: to meet, and then to connect.
+    return agents.call(function, arguments, ranks=agent_of_rank, timeout_s=2 * timeout_s + 10)
 
 
 def seat_agents(placement: Sequence[str], hosts: Sequence[str]) -> list[int]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import pairwise
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from collectives.groupedges import RankEdges, all_to_all, chain, collective
 from collectives.job import JobSpec
-from collectives.schedules import Edges, Op, build
+from collectives.phases import Plan, plans
+from collectives.schedules import Op
 from nettune.errors import InputError
 from topology.traffic import Phase, StepTraffic
 
@@ -43,12 +43,6 @@ class Work(StepTraffic, Protocol):
 RING_DIRECTION = {"gloo": -1, "nccl": 1}
 
 
-@cache
-def ring_edges(op: Op, ranks: int, direction: int) -> Edges:
-    """Edges of a ring with ranks numbered inside the group; kept, since all groups of a kind are alike."""
-    return build("ring", op, ranks, direction=direction).edges
-
-
 @dataclass(frozen=True)
 class AllReduceTraffic:
     """One all-reduce over all ranks in order.
@@ -73,8 +67,13 @@ class AllReduceTraffic:
     @cached_property
     def phases(self) -> Sequence[Phase]:
         """The one phase."""
-        groups = [list(range(self.ranks))]
-        return (_all_reduce_phase("all-reduce", groups, self.size_bytes, self.backend, ()),)
+        edges = collective(
+            np.arange(self.ranks)[None, :],
+            Op.ALL_REDUCE,
+            np.array([float(self.size_bytes)]),
+            direction=RING_DIRECTION[self.backend],
+        )
+        return (Phase("all-reduce", str(Op.ALL_REDUCE), self.size_bytes, edges.src, edges.dst, edges.bytes_),)
 
     @property
     def work(self) -> list[dict[str, Any]]:
@@ -91,9 +90,9 @@ class AllReduceTraffic:
 
 @dataclass(frozen=True)
 class JobTraffic:
-    """One training step of a job: all tensor-parallel all-reduces, then all pipeline transfers, then all gradients.
+    """One training step of a job, phases as `collectives.phases.plans` has them.
 
-    Kinds with one rank per group, or without bytes, are left out.
+    Edges between ranks of one domain do not use the network and are left out.
 
     Attributes:
         job: the job.
@@ -107,45 +106,62 @@ class JobTraffic:
         return self.job.ranks
 
     @cached_property
+    def plans(self) -> tuple[Plan, ...]:
+        """What each phase does."""
+        return plans(self.job)
+
+    @cached_property
     def phases(self) -> Sequence[Phase]:
-        """Phases one after the other; in each phase all groups of its kind work at once."""
+        """Phases in order; in each all groups of its kind work at once.
+
+        Raises:
+            InputError: an algorithm that has no schedule for what it shall do.
+        """
         job = self.job
-        found: list[Phase] = []
-        for kind, name in (("tp", "tp all-reduce"), ("pp", "pp p2p"), ("dp", "dp all-reduce")):
-            if job.size(kind) == 1 or not job.bytes_of(kind):
-                continue
-            after = (found[-1].name,) if found else ()
-            if kind == "pp":
-                found.append(_p2p_phase(name, self.stage_edges, job.pp_bytes, after))
-            else:
-                found.append(
-                    _all_reduce_phase(name, job.groups(kind), job.bytes_of(kind), job.backend, after)
+        alike = {plan.kind: sum(other.kind == plan.kind for other in self.plans) for plan in self.plans}
+        found = []
+        for plan in self.plans:
+            edges = _edges(job, plan, job.domain)
+            found.append(
+                Phase(
+                    name=plan.name,
+                    op=str(plan.op),
+                    size_bytes=plan.volume.message_bytes,
+                    src=edges.src,
+                    dst=edges.dst,
+                    edge_bytes=edges.bytes_,
+                    after=plan.after,
+                    connections=job.connections.get(plan.kind, 1),
+                    repeats=plan.volume.repeats,
+                    compute_us=job.compute_us.get(plan.kind, 0.0) / alike[plan.kind],
                 )
+            )
         return tuple(found)
 
     @property
-    def stage_edges(self) -> list[tuple[int, int]]:
-        """(src, dst) between ranks of neighbouring stages: activations forward, their gradients backward."""
-        forward = [(a, b) for group in self.job.groups("pp") for a, b in pairwise(group)]
-        return forward + [(b, a) for a, b in forward]
-
-    @property
     def work(self) -> list[dict[str, Any]]:
-        """The step as JSON for `collectives.backends.torch_backend.step_traffic`, phases in order."""
+        """The step as JSON for `collectives.backends.torch_backend.step_traffic`, phases in order.
+
+        Messages that follow one another in a group are one message here, and all groups have the largest one's size.
+        """
         steps: list[dict[str, Any]] = []
-        for phase in self.phases:
-            step: dict[str, Any] = {"name": phase.name, "op": phase.op, "size_bytes": int(phase.size_bytes)}
-            if phase.op == Op.P2P:
-                step["edges"] = [list(edge) for edge in self.stage_edges]
+        for plan in self.plans:
+            size_bytes = max(plan.volume.by_stage)
+            step: dict[str, Any] = {"name": plan.name, "op": str(plan.op), "size_bytes": int(size_bytes)}
+            if plan.op is Op.P2P:
+                edges = _edges(self.job, plan, domain=1)
+                times = np.rint(edges.bytes_ / size_bytes).astype(np.int64)
+                step["edges"] = np.repeat(np.column_stack([edges.src, edges.dst]), times, axis=0).tolist()
             else:
-                step["groups"] = self.job.groups(phase.name.split()[0])
+                step["groups"] = self.job.groups(plan.group)
             steps.append(step)
         return steps
 
     @property
     def process_groups(self) -> list[list[int]]:
-        """Groups that the ranks must create for `work`."""
-        return [group for step in self.work for group in step.get("groups", ())]
+        """Groups that the ranks must create for `work`, each once."""
+        groups = {tuple(group): group for step in self.work for group in step.get("groups", ())}
+        return list(groups.values())
 
 
 def sent_bytes(traffic: StepTraffic) -> float:
@@ -159,30 +175,29 @@ def sent_bytes(traffic: StepTraffic) -> float:
     return float(total.max())
 
 
-def _all_reduce_phase(
-    name: str, groups: list[list[int]], size_bytes: float, backend: str, after: tuple[str, ...]
-) -> Phase:
-    members: NDArray[np.int64] = np.array(groups, dtype=np.int64)
-    edges = ring_edges(Op.ALL_REDUCE, members.shape[1], RING_DIRECTION[backend])
-    return Phase(
-        name=name,
-        op=str(Op.ALL_REDUCE),
-        size_bytes=size_bytes,
-        src=members[:, edges.src].ravel(),
-        dst=members[:, edges.dst].ravel(),
-        edge_bytes=np.tile(edges.share * size_bytes, len(members)),
-        after=after,
-    )
-
-
-def _p2p_phase(name: str, pairs: list[tuple[int, int]], size_bytes: float, after: tuple[str, ...]) -> Phase:
-    ends = np.array(pairs, dtype=np.int64)
-    return Phase(
-        name=name,
-        op=str(Op.P2P),
-        size_bytes=size_bytes,
-        src=ends[:, 0],
-        dst=ends[:, 1],
-        edge_bytes=np.full(len(pairs), float(size_bytes)),
-        after=after,
+def _edges(job: JobSpec, plan: Plan, domain: int) -> RankEdges:
+    groups = job.layout.groups(plan.group)
+    stage = job.layout.stages()[groups[:, 0]]
+    bytes_ = np.array(plan.volume.by_stage)[stage]
+    if plan.kind == "pp":
+        # Chunks of the model go around the stages: every pass but the last returns from the last stage to the first.
+        once = np.full(len(groups), plan.volume.by_stage[0])
+        forth = chain(groups, once * job.virtual_stages, once * (job.virtual_stages - 1), domain=domain)
+        return RankEdges.joined([forth, RankEdges(forth.dst, forth.src, forth.bytes_)])
+    if plan.op is Op.P2P:
+        return chain(groups, bytes_, bytes_, domain=domain)
+    if plan.op is Op.ALL_TO_ALL:
+        share = np.full(groups.shape[1], 1 / groups.shape[1])
+        if plan.kind == "ep" and job.expert_tokens:
+            share = np.array(job.expert_tokens, dtype=np.float64).reshape(job.ep, -1).sum(axis=1)
+            share /= share.sum()
+        return all_to_all(groups, bytes_, share, pxn=job.pxn, domain=domain, back=plan.back)
+    return collective(
+        groups,
+        plan.op,
+        bytes_,
+        algorithm=job.algorithm_of(plan.kind),
+        direction=RING_DIRECTION[job.backend],
+        channels=job.channels.get(plan.kind, 0),
+        domain=domain,
     )

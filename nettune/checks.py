@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nettune.elements import ElementId
 from nettune.errors import InputError
+from nettune.schemas import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,10 +79,7 @@ class Finding:
         Raises:
             InputError: another schema, an unknown status or element, missing or unknown keys.
         """
-        if data.get("schema") != FINDING_SCHEMA:
-            raise InputError(
-                f"schema {data.get('schema')!r} is not {FINDING_SCHEMA}; made by another version?"
-            )
+        check_schema(data, FINDING_SCHEMA)
         try:
             values = {key: value for key, value in data.items() if key != "schema"}
             return cls(**values | {"status": Status(values["status"]), "where": ElementId(values["where"])})

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from nettune.errors import InputError, NettuneError
+from nettune.schemas import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,10 +68,7 @@ class Measurement:
         Raises:
             InputError: another schema, or keys that are missing or unknown.
         """
-        if data.get("schema") != MEASUREMENT_SCHEMA:
-            raise InputError(
-                f"schema {data.get('schema')!r} is not {MEASUREMENT_SCHEMA}; made by another version?"
-            )
+        check_schema(data, MEASUREMENT_SCHEMA)
         try:
             return cls(**{key: value for key, value in data.items() if key != "schema"})
         except TypeError as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nettune.errors import InputError
+from nettune.schemas import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,10 +105,7 @@ class HostCapture:
         Raises:
             InputError: another schema, missing keys, an unknown state.
         """
-        if data.get("schema") != CAPTURE_SCHEMA:
-            raise InputError(
-                f"schema {data.get('schema')!r} is not {CAPTURE_SCHEMA}; made by another version?"
-            )
+        check_schema(data, CAPTURE_SCHEMA)
         try:
             tables = {
                 table: {

@@ -16,6 +16,7 @@ import numpy as np
 
 from nettune.elements import ElementId
 from nettune.errors import InputError
+from nettune.schemas import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -318,10 +319,7 @@ class Fabric:
         Raises:
             InputError: another schema, missing or unknown columns, values of a wrong type.
         """
-        if data.get("schema") != FABRIC_SCHEMA:
-            raise InputError(
-                f"schema {data.get('schema')!r} is not {FABRIC_SCHEMA}; made by another version?"
-            )
+        check_schema(data, FABRIC_SCHEMA)
         try:
             tables = {table: _columns_from_json(kind, data[table]) for table, kind in _TABLES.items()}
             return cls(**tables, provenance=tuple(map(str, data["provenance"])))

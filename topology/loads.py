@@ -1,21 +1,28 @@
 """Bytes on every directed link: exact where paths are known, else a mean and percentiles over port draws.
 
-The step's time by method `max-link`: each phase lasts as long as its most loaded link needs at its nominal speed;
-phases follow one another as their `after` says. It is a lower bound for that placement and those port draws.
+The step's time by method `max-link`: each phase lasts as long as its most loaded link needs at its nominal speed, and at
+least as long as the computation beside it; phases follow one another as their `after` says. It is a lower bound for that
+placement and those port draws.
+
+Other jobs' load (`background`) is bytes per directed link that pass while one step of this job lasts. Where time is
+predicted, each phase meets the part that its share of the step's time brings.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nettune.errors import InputError
+from topology.draws import DrawnPhase
+from topology.hops import flows_of, spread_all, walk_forced
 from topology.results import NetworkResult, PhaseResult
 from topology.traffic import transfers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,88 +33,195 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 PERCENTILES = (5, 50, 95)
+US_PER_BYTE_AT_1_GBPS = 8e-3
 
 
-def exact_loads(routing: Routing, flows: Sequence[FlowKey], flow_bytes: Sequence[float]) -> Floats:
+@dataclass(frozen=True)
+class LinkLoads:
+    """Bytes on each directed link over port draws: (2L,) mean, median and 95th percentile."""
+
+    mean: Floats
+    p50: Floats
+    p95: Floats
+
+
+def exact_loads(
+    routing: Routing,
+    flows: Sequence[FlowKey],
+    flow_bytes: Sequence[float],
+    *,
+    background: Floats | None = None,
+) -> Floats:
     """(2L,) bytes when every flow's 5-tuple is known.
 
     Raises:
         UnknownPathError: as `Routing.paths`.
     """
-    loads = np.zeros(routing.fabric.directed_count)
+    loads = _start(routing, background)
     for links, carried in zip(routing.paths(flows), flow_bytes, strict=True):
         loads[list(links)] += carried
     return loads
 
 
-def expected_loads(routing: Routing, moved: Transfers) -> Floats:
-    """(2L,) mean bytes over port draws under an ideal hash."""
-    loads = np.zeros(routing.fabric.directed_count)
-    for src, dst, carried in zip(
-        moved.src_port.tolist(), moved.dst_port.tolist(), moved.bytes_.tolist(), strict=True
-    ):
-        for link, probability in routing.spread(src, dst).items():
-            loads[link] += probability * carried
+def expected_loads(routing: Routing, moved: Transfers, *, background: Floats | None = None) -> Floats:
+    """(2L,) mean bytes over port draws under an ideal hash.
+
+    Raises:
+        UnknownPathError: a transfer has no route.
+    """
+    loads, flows = walk_forced(routing, moved, flows_of(routing, moved))
+    return _start(routing, background) + loads + spread_all(routing, moved, flows)
+
+
+def drawn_loads(
+    routing: Routing, moved: Transfers, draws: int, seed: int = 0, *, background: Floats | None = None
+) -> Floats:
+    """(D, 2L) bytes in each of D port draws under an ideal hash; see `topology.draws` for what is drawn.
+
+    Raises:
+        UnknownPathError: a transfer has no route.
+    """
+    drawn = DrawnPhase.of(routing, moved, (seed,))
+    loads = np.tile(_start(routing, background) + drawn.forced, (draws, 1))
+    for which, block in drawn.blocks(draws):
+        loads[which, drawn.links] += block
     return loads
 
 
-def drawn_loads(routing: Routing, moved: Transfers, draws: int, seed: int = 0) -> Floats:
-    """(D, 2L) bytes in each of D port draws under an ideal hash.
+def link_loads(
+    routing: Routing,
+    phases: Sequence[Transfers],
+    *,
+    draws: int = 200,
+    seed: int = 0,
+    background: Floats | None = None,
+) -> LinkLoads:
+    """Bytes of all these phases together on each directed link; memory: draws x links between switches x 8 bytes.
 
-    The random numbers belong to (edge, connection, draw) and not to the placement, so two placements compared with one
-    seed differ by their paths alone (common random numbers).
+    Raises:
+        UnknownPathError: a transfer has no route.
     """
-    loads = np.zeros((draws, routing.fabric.directed_count))
-    if not len(moved.edge):
-        return loads
-    connections = int(moved.connection.max()) + 1
-    uniform = np.random.default_rng(seed).random((int(moved.edge.max()) + 1, connections, draws))
-    rows = np.arange(draws)
-    columns = (moved.src_port, moved.dst_port, moved.bytes_, moved.edge, moved.connection)
-    for src, dst, carried, edge, connection in zip(*(column.tolist() for column in columns), strict=True):
-        alternatives = routing.alternatives(src, dst)
-        edges = np.cumsum([probability for probability, _ in alternatives])
-        picked = np.minimum(
-            np.searchsorted(edges, uniform[edge, connection], side="right"), len(alternatives) - 1
-        )
-        for index, (_, links) in enumerate(alternatives):
-            taken = rows[picked == index]
-            for link in links:
-                loads[taken, link] += carried
+    forced = _start(routing, background)
+    between = np.zeros((draws, len(routing.hops.between)))
+    for number, moved in enumerate(phases):
+        drawn = DrawnPhase.of(routing, moved, (seed, number))
+        forced += drawn.forced
+        for which, block in drawn.blocks(draws):
+            between[which] += block
+    columns = {"mean": between.mean(axis=0)}
+    between.sort(axis=0)
+    columns |= {f"p{percent}": sorted_percentile(between, percent) for percent in (50, 95)}
+    loads = {name: forced.copy() for name in columns}
+    for name, column in columns.items():
+        loads[name][routing.hops.between] += column
+    return LinkLoads(**loads)
+
+
+def job_loads(routing: Routing, jobs: Iterable[tuple[StepTraffic, Placement]]) -> Floats:
+    """(2L,) mean bytes of one step of each running job: the `background` of another.
+
+    Raises:
+        UnknownPathError: a transfer has no route.
+        InputError: a placement has other ranks than its job.
+    """
+    loads = _start(routing, None)
+    for traffic, placement in jobs:
+        _refuse_misfit(placement, traffic)
+        for phase in traffic.phases:
+            loads += expected_loads(routing, transfers(phase, placement.nic))
     return loads
 
 
 def predict(
-    routing: Routing, placement: Placement, traffic: StepTraffic, *, draws: int = 200, seed: int = 0
+    routing: Routing,
+    placement: Placement,
+    traffic: StepTraffic,
+    *,
+    draws: int = 200,
+    seed: int = 0,
+    background: Floats | None = None,
 ) -> NetworkResult:
     """Loads and time of a step on a fabric under a placement, method `max-link`.
+
+    `background` slows the step down, but is not in the result's bytes.
 
     Raises:
         InputError: the placement has other ranks than the traffic, or a used link has no speed.
         UnknownPathError: a transfer has no route.
     """
-    if placement.ranks != traffic.ranks:
-        raise InputError(f"the placement has {placement.ranks} ranks, the job {traffic.ranks}")
-    speed = routing.fabric.directed_gbps
-    results: list[PhaseResult] = []
+    _refuse_misfit(placement, traffic)
+    phases = [
+        DrawnPhase.of(routing, transfers(phase, placement.nic), (seed, number))
+        for number, phase in enumerate(traffic.phases)
+    ]
+    timed = [phase_times(phase, draws, None) for phase in phases]
+    if background is not None:
+        whole = sum(float(times.mean()) for times, _ in timed)
+        met = [background * (float(times.mean()) / whole if whole else 0.0) for times, _ in timed]
+        timed = [phase_times(phase, draws, part) for phase, part in zip(phases, met, strict=True)]
     ends: dict[str, Floats] = {}
     step = np.zeros(draws)
-    for phase in traffic.phases:
-        loads = drawn_loads(routing, transfers(phase, placement.nic), draws, seed)
-        used = loads.max(axis=0) > 0
-        if np.any(speed[used] == 0):
-            link = int(np.flatnonzero(used & (speed == 0))[0])
-            raise InputError(
-                f"link {routing.fabric.directed_name(link)} carries traffic but its speed is not known"
-            )
-        duration = (loads[:, used] * 8e-3 / speed[used]).max(axis=1) if used.any() else np.zeros(draws)
+    results: list[PhaseResult] = []
+    for phase, (times, loads) in zip(traffic.phases, timed, strict=True):
         start = np.max([ends[name] for name in phase.after], axis=0) if phase.after else np.zeros(draws)
-        ends[phase.name] = start + duration
+        ends[phase.name] = start + np.maximum(times, phase.compute_us)
         step = np.maximum(step, ends[phase.name])
-        results.append(PhaseResult(phase.name, _percentiles(duration), loads.mean(axis=0)))
-    return NetworkResult("max-link", tuple(results), _percentiles(step))
+        results.append(PhaseResult(phase.name, percentiles(times), loads))
+    return NetworkResult("max-link", tuple(results), percentiles(step))
 
 
-def _percentiles(values: NDArray[Any]) -> tuple[float, float, float]:
-    p5, p50, p95 = np.percentile(values, PERCENTILES)
-    return float(p5), float(p50), float(p95)
+def phase_times(phase: DrawnPhase, draws: int, background: Floats | None) -> tuple[Floats, Floats]:
+    """(D,) microseconds in each draw, and (2L,) mean bytes.
+
+    Raises:
+        InputError: a used link has no speed.
+        UnknownPathError: a transfer has no route.
+    """
+    fabric, links = phase.routing.fabric, phase.links
+    speed = fabric.directed_gbps
+    per_byte = np.divide(US_PER_BYTE_AT_1_GBPS, speed, out=np.zeros_like(speed), where=speed > 0)
+    others = np.zeros(len(speed)) if background is None else background
+    alone = np.where(phase.forced > 0, phase.forced + others, 0.0) * per_byte
+    times = np.full(draws, alone.max(initial=0.0))
+    total = np.zeros(len(links))
+    forced = (phase.forced + others)[links]
+    for which, block in phase.blocks(draws):
+        total += block.sum(axis=0)
+        used = np.where(block > 0, block + forced, 0.0) * per_byte[links]
+        times[which] = np.maximum(times[which], used.max(axis=1, initial=0.0))
+    loads = phase.forced.copy()
+    loads[links] += total / draws
+    unknown = np.flatnonzero((loads > 0) & (speed == 0))
+    if len(unknown):
+        name = fabric.directed_name(int(unknown[0]))
+        raise InputError(f"link {name} carries traffic but its speed is not known")
+    return times, loads
+
+
+def percentiles(values: Floats) -> tuple[float, float, float]:
+    """(p5, p50, p95) of (D,) values, as numpy.percentile has them."""
+    p5, p50, p95 = (float(sorted_percentile(np.sort(values), percent)) for percent in PERCENTILES)
+    return p5, p50, p95
+
+
+def sorted_percentile(values: Floats, percent: float) -> Floats:
+    """Percentile along the first axis of values sorted along it, linear between neighbours."""
+    place = (len(values) - 1) * percent / 100
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    between: Floats = values[low] + (values[high] - values[low]) * (place - low)
+    return between
+
+
+def _start(routing: Routing, background: Floats | None) -> Floats:
+    count = routing.fabric.directed_count
+    if background is None:
+        return np.zeros(count)
+    if background.shape != (count,):
+        raise InputError(f"background: {background.shape} bytes for {count} directed links")
+    return background.astype(np.float64)
+
+
+def _refuse_misfit(placement: Placement, traffic: StepTraffic) -> None:
+    if placement.ranks != traffic.ranks:
+        raise InputError(f"the placement has {placement.ranks} ranks, the job {traffic.ranks}")

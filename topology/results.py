@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nettune.errors import InputError
+from nettune.schemas import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,10 +99,7 @@ class NetworkResult:
         Raises:
             InputError: another schema, missing keys, values of a wrong type.
         """
-        if data.get("schema") != RESULT_SCHEMA:
-            raise InputError(
-                f"schema {data.get('schema')!r} is not {RESULT_SCHEMA}; made by another version?"
-            )
+        check_schema(data, RESULT_SCHEMA)
         try:
             phases = []
             for entry in data["phases"]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nettune.errors import InputError, NettuneError
+from nettune.schemas import check_schema
 from topology.ecmp import HashSpec, Tuples, choose
 from topology.fabric import LinkState, NodeKind
+from topology.hops import HopTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,8 +86,10 @@ class Routing:
     def __post_init__(self) -> None:
         if len(self.group) != len(self.fabric.ports.name):
             raise InputError("routing: one group for each port of the fabric is needed")
-        senders = self.fabric.ports.node[self.fabric.directed_ports[:, 0]]
-        for (switch, _), hops in self.table.items():
+        senders = self.fabric.ports.node[self.fabric.directed_ports[:, 0]].tolist()
+        # A switch sends to most groups over the same next hops: that object is looked at once.
+        looked_at = {(switch, id(hops)): hops for (switch, _), hops in self.table.items()}
+        for (switch, _), hops in looked_at.items():
             if any(
                 not 0 <= link < self.fabric.directed_count or senders[link] != switch for link in hops.links
             ):
@@ -114,13 +119,23 @@ class Routing:
         distance[:, switches] = hops_to
         sender, receiver = (fabric.ports.node[fabric.directed_ports[:, end]] for end in (0, 1))
         up = np.repeat(fabric.links.state == LinkState.UP, 2)
+        # Next hops in order of switch, then of port, so that those of one switch stand together.
+        order = np.lexsort((fabric.directed_ports[:, 0], sender))
+        sender, receiver, up = sender[order], receiver[order], up[order]
+        kept: dict[bytes, NextHops] = {}
         for row, target in enumerate(targets):
             reached = np.isfinite(distance[row, sender])
-            closer = up & reached & (distance[row, receiver] + 1 == distance[row, sender])
-            for switch in np.unique(sender[closer]):
-                links = np.flatnonzero(closer & (sender == switch))
-                links = links[np.argsort(fabric.directed_ports[links, 0], kind="stable")]
-                table[int(switch), target] = NextHops(tuple(map(int, links)), (1,) * len(links))
+            closer = np.flatnonzero(up & reached & (distance[row, receiver] + 1 == distance[row, sender]))
+            if not len(closer):
+                continue
+            links, at = order[closer], sender[closer]
+            bounds = [*np.flatnonzero(np.diff(at, prepend=-1)).tolist(), len(at)]
+            for switch, (begin, end) in zip(at[bounds[:-1]].tolist(), pairwise(bounds), strict=True):
+                part = links[begin:end]
+                key = part.tobytes()
+                if key not in kept:
+                    kept[key] = NextHops(tuple(part.tolist()), (1,) * len(part))
+                table[switch, target] = kept[key]
         hashes = {int(switch): hash_spec for switch in switches} if hash_spec else {}
         return cls(fabric, group, table, hashes, "shortest paths")
 
@@ -181,6 +196,11 @@ class Routing:
             node = self._first_hop(FlowKey(src_port, dst_port), start)
             self._alternatives[key] = list(self._walk(node, dst_port, tuple(start), 1.0))
         return self._alternatives[key]
+
+    @cached_property
+    def hops(self) -> HopTable:
+        """The same next hops as arrays, for many flows at once."""
+        return HopTable.of(self)
 
     @cached_property
     def _alternatives(self) -> dict[tuple[int, int], list[tuple[float, tuple[int, ...]]]]:
@@ -275,10 +295,7 @@ class Routing:
         Raises:
             InputError: another schema, or rows that do not fit the fabric.
         """
-        if data.get("schema") != ROUTING_SCHEMA:
-            raise InputError(
-                f"schema {data.get('schema')!r} is not {ROUTING_SCHEMA}; made by another version?"
-            )
+        check_schema(data, ROUTING_SCHEMA)
         try:
             table = {
                 (int(s), int(g)): NextHops(tuple(map(int, ls)), tuple(map(int, ws)))

@@ -28,11 +28,13 @@ class Phase:
     Attributes:
         name: unique in the step, `dp all-reduce`.
         op: `all_reduce`, `all_to_all`, `p2p`, ...
-        size_bytes: message size per rank and group, for tables.
-        after: names of the phases that must be over before it starts.
+        size_bytes: size of one message per rank and group, for tables; the largest where groups differ.
         src, dst: (E,) ranks; edges of one connection keep their direction.
-        edge_bytes: (E,) bytes that the edge carries per step.
+        edge_bytes: (E,) bytes that the edge carries per step, all repeats together.
+        after: names of the phases that must be over before it starts.
         connections: QPs or TCP connections that each edge's bytes are split over evenly.
+        repeats: how many messages of `size_bytes` follow one another in a step.
+        compute_us: computation per step that runs beside the phase: it is over when both are.
     """
 
     name: str
@@ -43,14 +45,18 @@ class Phase:
     edge_bytes: Floats
     after: tuple[str, ...] = ()
     connections: int = 1
+    repeats: int = 1
+    compute_us: float = 0.0
 
     def __post_init__(self) -> None:
         if not len(self.src) == len(self.dst) == len(self.edge_bytes):
             raise InputError(f"phase {self.name!r}: src, dst and edge_bytes differ in length")
         if len(self.src) and (np.any(self.src == self.dst) or min(self.src.min(), self.dst.min()) < 0):
             raise InputError(f"phase {self.name!r}: an edge joins a rank to itself, or a rank is negative")
-        if np.any(self.edge_bytes < 0) or self.connections < 1:
-            raise InputError(f"phase {self.name!r}: bytes are negative, or there are no connections")
+        if np.any(self.edge_bytes < 0) or min(self.connections, self.repeats) < 1 or self.compute_us < 0:
+            raise InputError(
+                f"phase {self.name!r}: bytes or compute_us are negative, or connections or repeats below 1"
+            )
 
 
 class StepTraffic(Protocol):
@@ -85,13 +91,29 @@ class Transfers:
     connection: Ints
 
 
-def transfers(phase: Phase, port_of_rank: NDArray[Any]) -> Transfers:
-    """Transfers of a phase when rank r uses port `port_of_rank[r]`; every edge becomes `phase.connections` rows."""
-    edges = np.repeat(np.arange(len(phase.src)), phase.connections)
+def transfers(phase: Phase, port_of_rank: NDArray[Any], edges: Ints | None = None) -> Transfers:
+    """Transfers of a phase when rank r uses port `port_of_rank[r]`; every edge becomes `phase.connections` rows.
+
+    Args:
+        phase: the phase.
+        port_of_rank: (R,) port rows.
+        edges: only these edges; all where left out.
+    """
+    chosen = np.arange(len(phase.src)) if edges is None else edges
+    repeated = np.repeat(chosen, phase.connections)
     return Transfers(
-        src_port=port_of_rank[phase.src[edges]],
-        dst_port=port_of_rank[phase.dst[edges]],
-        bytes_=phase.edge_bytes[edges] / phase.connections,
-        edge=edges,
-        connection=np.tile(np.arange(phase.connections), len(phase.src)),
+        src_port=port_of_rank[phase.src[repeated]],
+        dst_port=port_of_rank[phase.dst[repeated]],
+        bytes_=phase.edge_bytes[repeated] / phase.connections,
+        edge=repeated,
+        connection=np.tile(np.arange(phase.connections), len(chosen)),
     )
+
+
+def merged(moved: Transfers) -> Transfers:
+    """The same bytes with one row for each pair of NICs: for tables and other tools, not for port draws."""
+    ports = int(max(moved.src_port.max(initial=0), moved.dst_port.max(initial=0))) + 1
+    pairs, index = np.unique(moved.src_port * ports + moved.dst_port, return_inverse=True)
+    rows = np.arange(len(pairs))
+    bytes_ = np.bincount(index, moved.bytes_, minlength=len(pairs)).astype(np.float64)
+    return Transfers(pairs // ports, pairs % ports, bytes_, rows, np.zeros_like(rows))

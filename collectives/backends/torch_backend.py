@@ -1,6 +1,6 @@
 """torch.distributed inside a rank agent: functions with JSON arguments and results, called by name.
 
-A process takes part in one initialisation at a time: `serve_store` on rank 0, `init_group` on all, operations,
+A process takes part in one initialisation at a time: `joining.serve_store` on rank 0, `init_group` on all, operations,
 `destroy_group` on all. "Rank" here is the rank of that initialisation; the same process may be another rank in the next.
 """
 
@@ -14,28 +14,14 @@ from typing import Any
 
 import torch
 from torch import distributed as dist
-from torch._C._distributed_c10d import TCPStore
 
-from collectives.backends import torch_group
+from collectives.backends import joining, torch_group
 from collectives.backends.torch_group import Joined
 from nettune.errors import InputError, NettuneError
 
 _ITEM_BYTES = 4  # float32
 _PERIOD = 251  # a prime, so that segments of a ring do not line up with the pattern
-_served: TCPStore | None = None
 _joined: Joined | None = None
-
-
-def serve_store(world_size: int, iface: str = "eth0", timeout_s: float = 30.0) -> dict[str, Any]:
-    """Start the meeting point on the process that will be rank 0; `master_addr` and `master_port` for `init_group`.
-
-    Raises:
-        InputError: the interface has no address.
-    """
-    global _served
-    destroy_group()
-    _served, address = torch_group.serve(world_size, iface, timeout_s)
-    return {"master_addr": address, "master_port": _served.port}
 
 
 def init_group(
@@ -53,8 +39,8 @@ def init_group(
     Args:
         rank: this process's rank; rank 0 is the process that served the store.
         world_size: ranks of the job.
-        master_addr: from `serve_store`.
-        master_port: from `serve_store`.
+        master_addr: from `joining.serve_store`.
+        master_port: from `joining.serve_store`.
         backend: torch's name of the backend.
         iface: network interface of this host.
         timeout_s: for joining, and for every operation after it.
@@ -67,7 +53,7 @@ def init_group(
     global _joined  # noqa: PLW0603 - the agent's process keeps it between calls
     if _joined is not None:
         raise InputError(f"rank {rank}: a group is up already; destroy it first")
-    if rank == 0 and _served is None:
+    if rank == 0 and not joining.serves_store(master_port):
         raise InputError("rank 0 has not served the store; call serve_store on it first")
     start = time.perf_counter()
     try:
@@ -76,7 +62,6 @@ def init_group(
             world_size=world_size,
             master_addr=master_addr,
             master_port=master_port,
-            served=_served if rank == 0 else None,
             backend=backend,
             iface=iface,
             timeout_s=timeout_s,
@@ -90,9 +75,9 @@ def init_group(
 
 def destroy_group() -> dict[str, Any]:
     """Close all connections of this process; harmless when none is up. Peers may be gone already."""
-    global _served, _joined  # noqa: PLW0603 - the agent's process keeps them between calls
+    global _joined  # noqa: PLW0603 - the agent's process keeps it between calls
     torch_group.leave()
-    _joined = _served = None
+    _joined = None
     return {}
 
 
@@ -124,7 +109,7 @@ def all_reduce(
     handle = joined.group(group)
     members = list(range(joined.world_size)) if group is None else list(group)
     operation = _AllReduce(joined, handle, members, size_bytes)
-    with torch_group.one_line_errors(joined, f"all-reduce of {size_bytes} bytes"):
+    with joining.one_line_errors(joined, f"all-reduce of {size_bytes} bytes"):
         return {"times_s": _repeat(joined, handle, [operation], repeats, warmup, check)[0]}
 
 
@@ -160,7 +145,7 @@ def step_traffic(
             operations.append(_PointToPoint(joined, phase["edges"], size_bytes))
         else:
             raise InputError(f"phase {phase['name']!r}: {phase['op']!r} is not all_reduce or p2p")
-    with torch_group.one_line_errors(joined, "the step's communication"):
+    with joining.one_line_errors(joined, "the step's communication"):
         everybody = joined.group(None)
         total, *parts_s = _repeat(joined, everybody, operations, repeats, warmup, check)
     names = [str(phase["name"]) for phase in phases]
@@ -270,9 +255,7 @@ def _repeat(
                 column.append(after - before)
         wrong = sum(operation.wrong() for operation in operations) if check and number == 0 else 0
         if wrong:
-            raise NettuneError(
-                f"rank {joined.rank} of {joined.world_size}: {wrong} values of the result are wrong"
-            )
+            raise NettuneError(f"{joined}: {wrong} values of the result are wrong")
     # Nobody reports before all are done: bytes counted after this call belong to nobody's operation.
     dist.barrier(handle)
     return times

@@ -1,38 +1,26 @@
-"""Joining the ranks of one initialisation: store, connections, groups; errors that name who is missing.
+"""Process groups of one initialisation, and which of this process's connections belong to which.
 
 Everything is made anew for every initialisation on purpose: new TCP connections draw new source ports, so ECMP draws
-new paths. Rank 0 serves the store on a port that the kernel picks, and ranks meet there before gloo starts, because
-then a rank that never came can be named.
+new paths.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import socket
-import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from torch import distributed as dist
-from torch._C._distributed_c10d import Store, TCPStore
+from torch._C._distributed_c10d import Store
 
+from collectives.backends import joining
+from collectives.backends.joining import GroupError
 from collectives.backends.sockets import own_connections
-from nettune.errors import InputError, NettuneError
-
-_SIOCGIFADDR = 0x8915
-
-# TCPStore looks up the name of every peer's address for its log lines (torch 2.13: on each connect). A name server that
-# does not answer costs 5 s then, with the resolver's defaults; glibc reads this before a thread's first look-up.
-_RESOLVER = "timeout:1 attempts:1"
-
-
-class GroupError(NettuneError):
-    """Ranks could not join, or an operation did not finish."""
+from nettune.errors import InputError
 
 
 @dataclass
@@ -54,6 +42,9 @@ class Joined:
     groups: dict[tuple[int, ...], Any] = field(default_factory=dict)
     members_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return f"rank {self.rank} of {self.world_size}"
+
     def group(self, members: Sequence[int] | None) -> Any:
         """Handle of a group; None means all ranks.
 
@@ -68,61 +59,33 @@ class Joined:
         return self.groups[key]
 
 
-def interface_address(iface: str) -> str:
-    """IPv4 address of a network interface of this host.
-
-    Raises:
-        InputError: no such interface, or it has no IPv4 address.
-    """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        request = struct.pack("16s24x", iface.encode()[:15])
-        try:
-            answer = fcntl.ioctl(probe, _SIOCGIFADDR, request)
-        except OSError as error:
-            raise InputError(f"interface {iface!r} has no IPv4 address here ({error.strerror})") from error
-    return socket.inet_ntoa(answer[20:24])
-
-
-def serve(world_size: int, iface: str, timeout_s: float) -> tuple[TCPStore, str]:
-    """A store on a free port of this host, and the address to reach it at.
-
-    Raises:
-        InputError: as `interface_address`.
-    """
-    address = interface_address(iface)
-    os.environ.setdefault("RES_OPTIONS", _RESOLVER)
-    wait = timedelta(seconds=timeout_s)
-    return TCPStore(address, 0, world_size, is_master=True, timeout=wait, wait_for_workers=False), address
-
-
 def join(
     *,
     rank: int,
     world_size: int,
     master_addr: str,
     master_port: int,
-    served: TCPStore | None,
-    backend: str,
-    iface: str,
+    iface: str | None,
     timeout_s: float,
-    groups: Sequence[Sequence[int]],
+    backend: str = "gloo",
+    groups: Sequence[Sequence[int]] = (),
 ) -> Joined:
     """Connect this rank with the others and create the groups.
 
     Args:
         rank: this process's rank.
         world_size: ranks of the job.
-        master_addr: where rank 0 serves the store.
+        master_addr: where rank 0 serves the store; see `joining.meet`.
         master_port: its TCP port.
-        served: rank 0's store from `serve`; None elsewhere.
-        backend: torch's name of the backend, `gloo`.
-        iface: network interface of this host that gloo binds to.
+        iface: network interface of this host that gloo binds to; None leaves it to the environment.
         timeout_s: for joining as a whole, and later for every operation.
+        backend: torch's name of the backend.
         groups: members of each further group, ascending; the same list on every rank.
 
     Raises:
-        GroupError: rank 0 was not found, ranks are missing, or the backend could not connect them.
-        InputError: a group that is not ascending ranks of the job.
+        GroupError: a group is up already, rank 0 was not found, ranks are missing, or the backend could not connect
+            them.
+        InputError: a group that is not ascending ranks of the job, an interface without address.
     """
     for members in groups:
         if (
@@ -131,23 +94,24 @@ def join(
             or not 0 <= members[0] <= members[-1] < world_size
         ):
             raise InputError(f"group {list(members)} must be ascending ranks below {world_size}")
-    me = f"rank {rank} of {world_size}"
-    os.environ["GLOO_SOCKET_IFNAME"] = iface
-    os.environ.setdefault("RES_OPTIONS", _RESOLVER)
-    interface_address(iface)
+    if dist.is_initialized():
+        raise GroupError(f"rank {rank}: a process group is up already; leave it first")
+    if iface is not None:
+        joining.interface_address(iface)
+        os.environ["GLOO_SOCKET_IFNAME"] = iface
     wait, deadline = timedelta(seconds=timeout_s), time.monotonic() + timeout_s
-    try:
-        store = served or TCPStore(master_addr, master_port, world_size, timeout=wait, wait_for_workers=False)
-    except RuntimeError as error:
-        raise GroupError(
-            f"{me}: found no rank 0 at {master_addr}:{master_port} within {timeout_s:g} s ({first_line(error)})"
-        ) from error
-    _meet(store, me, rank, world_size, timeout_s, deadline)
+    store = joining.meet(
+        rank=rank,
+        world_size=world_size,
+        master_addr=master_addr,
+        master_port=master_port,
+        timeout_s=timeout_s,
+        deadline=deadline,
+    )
     joined = Joined(rank, world_size, store, timeout_s)
     joined.members_of = dict.fromkeys(_inodes(), ())
     everybody = tuple(range(world_size))
-    left = timedelta(seconds=max(0.1, deadline - time.monotonic()))
-    store.set_timeout(left)
+    store.set_timeout(joining.time_left(deadline))
     try:
         dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=wait)
         joined.groups[everybody] = dist.group.WORLD
@@ -158,14 +122,15 @@ def join(
                 _claim(joined, members)
     except RuntimeError as error:
         raise GroupError(
-            f"{me}: {backend} could not connect the ranks within {timeout_s:g} s; "
-            f"check that {iface} reaches every host ({first_line(error)})"
+            f"{joined}: {backend} could not connect the {world_size} ranks within {timeout_s:g} s; check that "
+            f"{iface or 'the interface'} reaches every host ({joining.first_line(error)})"
         ) from error
     return joined
 
 
 def leave() -> None:
-    """End the group that is up, if any; peers may be gone already."""
+    """End the group that is up, if any, and a store that is still served; peers may be gone already."""
+    joining.withdraw_store()
     if dist.is_initialized():
         with contextlib.suppress(RuntimeError):
             dist.destroy_process_group()
@@ -178,43 +143,6 @@ def connections(joined: Joined) -> list[Mapping[str, Any]]:
         for one in own_connections()
         if joined.members_of.get(one.inode)
     ]
-
-
-@contextlib.contextmanager
-def one_line_errors(joined: Joined, what: str) -> Iterator[None]:
-    """Turn the failure of an operation inside the block into one line; the group is unusable after it.
-
-    Raises:
-        GroupError: a peer closed its connection, or an operation ran into its time-out.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        raise GroupError(
-            f"rank {joined.rank} of {joined.world_size}: {what} did not finish ({first_line(error)}); "
-            "a rank died or hangs, or the network is too slow for the time-out"
-        ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The message without the C++ stack below it and without gloo's `[path/file.cc:123] ` in front."""
-    line = (str(error).strip() or type(error).__name__).split("\n", 1)[0]
-    return line.split(".cc:", 1)[-1].split("] ", 1)[-1][:160]
-
-
-def _meet(store: Store, me: str, rank: int, world_size: int, timeout_s: float, deadline: float) -> None:
-    keys = [f"rank/{other}" for other in range(world_size)]
-    try:
-        store.set(keys[rank], "here")
-        store.wait(keys, timedelta(seconds=max(0.1, deadline - time.monotonic())))
-    except RuntimeError as error:
-        missing: list[int] = []
-        with contextlib.suppress(RuntimeError):  # rank 0 gave up first and took the store with it
-            missing = [other for other, key in enumerate(keys) if not store.check([key])]
-        who = f"rank {', '.join(map(str, missing))}" if missing else "a rank"
-        raise GroupError(
-            f"{me}: {who} did not join within {timeout_s:g} s; check that it started and reaches rank 0"
-        ) from error
 
 
 def _inodes() -> list[int]:

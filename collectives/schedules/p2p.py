@@ -25,7 +25,7 @@ def p2p(ranks: int, pairs: Sequence[tuple[int, int]]) -> Schedule:
         Op.P2P,
         ranks,
         [step] if pairs else [],
-        share=(1.0,) * len(pairs),
+        share=[1.0] * len(pairs),
         home=sources,
         target=targets,
         name="p2p",

@@ -1,8 +1,9 @@
-"""`Schedule`: which rank sends which chunk to which rank, in rounds, and a proof that the result is right.
+"""`Schedule`: which rank sends which chunk to which rank, in rounds.
 
 Rounds are columns of equal length and are made when asked for, so that a ring of hundreds of ranks costs no memory.
 Inside a round everything is read before anything is written (a receiver has room for what arrives). Rounds are no
-barriers: a step waits only for the earlier steps that wrote its chunk at its sender.
+barriers: a step waits only for the earlier steps that wrote its chunk at its sender, and nothing overwrites a chunk
+before the earlier steps that send it have read it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from collectives.schedules.edges import Edges, summed
 from nettune.errors import InputError
 
 Ints = NDArray[np.int64]
@@ -23,7 +25,7 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 SCHEDULE_SCHEMA = "nettune.schedule/1"
-_COLUMNS = ("src", "dst", "chunk", "reduce", "channel")
+COLUMNS = ("src", "dst", "chunk", "reduce", "channel")
 
 
 class Op(enum.StrEnum):
@@ -33,7 +35,15 @@ class Op(enum.StrEnum):
     REDUCE_SCATTER = "reduce_scatter"
     ALL_GATHER = "all_gather"
     BROADCAST = "broadcast"
+    REDUCE = "reduce"
+    ALL_TO_ALL = "all_to_all"
     P2P = "p2p"
+
+
+REDUCING = frozenset({Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE})
+"""Operations in which every rank contributes to every chunk."""
+TARGETED = frozenset({Op.P2P, Op.ALL_TO_ALL})
+"""Operations in which a chunk is for one rank."""
 
 
 class ScheduleError(InputError):
@@ -66,20 +76,20 @@ class Round:
         ints = [column.astype(np.int64) for column in columns]
         return cls(ints[0], ints[1], ints[2], columns[3].astype(np.bool_), ints[4])
 
+    @classmethod
+    def joined(cls, steps: Sequence[Round]) -> Round:
+        """All rows of several rounds as one round."""
+        if len(steps) == 1:
+            return steps[0]
+        if not steps:
+            return cls.of([], [], [])
+        return cls(*(np.concatenate([getattr(step, column) for step in steps]) for column in COLUMNS))
+
     def __len__(self) -> int:
         return len(self.src)
 
 
-@dataclass(frozen=True)
-class Edges:
-    """Directed pairs of ranks, each once, sorted: (E,) src and dst, (E,) share of the message size carried."""
-
-    src: Ints
-    dst: Ints
-    share: Floats
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """A collective as rounds of steps.
 
@@ -87,11 +97,12 @@ class Schedule:
         op: what it achieves.
         ranks: number of ranks.
         share: (C,) part of the message size that each chunk is.
-        home: (C,) rank that holds the chunk before (all_gather, broadcast, p2p) or after (reduce_scatter); -1
-            where every rank has a part before and the whole after (all_reduce).
-        target: (C,) rank that a chunk is for (p2p); -1 otherwise.
+        home: (C,) rank that holds the chunk before (all_gather, broadcast, all_to_all, p2p) or after
+            (reduce_scatter, reduce); -1 where every rank has a part before and the whole after (all_reduce).
+        target: (C,) rank that a chunk is for (all_to_all, p2p); -1 otherwise.
         count: number of rounds.
         make: round of a number below `count`; the same each time it is asked.
+        channels: number of channels; those in rounds are below it.
         name: algorithm and options, for tables.
 
     Raises:
@@ -100,22 +111,67 @@ class Schedule:
 
     op: Op
     ranks: int
-    share: tuple[float, ...]
-    home: tuple[int, ...]
-    target: tuple[int, ...]
+    share: Floats
+    home: Ints
+    target: Ints
     count: int
     make: Callable[[int], Round]
+    channels: int = 1
     name: str = ""
 
     def __post_init__(self) -> None:
         if self.ranks < 1 or not len(self.share) == len(self.home) == len(self.target):
             raise InputError("schedule: it needs a rank, and one share, home and target for each chunk")
         homeless = -1 if self.op is Op.ALL_REDUCE else 0
-        targetless = 0 if self.op is Op.P2P else -1
-        if any(not homeless <= rank < self.ranks for rank in self.home) or any(
-            not targetless <= rank < self.ranks for rank in self.target
-        ):
-            raise InputError("schedule: a chunk's home or target is no rank")
+        targetless = 0 if self.op in TARGETED else -1
+        for column, lowest in ((self.home, homeless), (self.target, targetless)):
+            if len(column) and not lowest <= column.min() <= column.max() < self.ranks:
+                raise InputError("schedule: a chunk's home or target is no rank")
+
+    @classmethod
+    def of(
+        cls,
+        op: Op,
+        ranks: int,
+        count: int,
+        make: Callable[[int], Round],
+        *,
+        share: ArrayLike,
+        home: ArrayLike = -1,
+        target: ArrayLike = -1,
+        channels: int = 1,
+        name: str = "",
+    ) -> Schedule:
+        """A schedule from anything array-like; a scalar home or target is that of every chunk."""
+        parts = np.atleast_1d(np.array(share, np.float64))
+        home, target = (
+            np.broadcast_to(np.array(column, np.int64), parts.shape)
+            if np.ndim(column) == 0
+            else np.array(column, np.int64)
+            for column in (home, target)
+        )
+        return cls(op, ranks, parts, home, target, count, make, channels, name)
+
+    @classmethod
+    def of_rounds(
+        cls,
+        op: Op,
+        ranks: int,
+        rounds: Sequence[Round],
+        *,
+        share: ArrayLike,
+        home: ArrayLike = -1,
+        target: ArrayLike = -1,
+        channels: int | None = None,
+        name: str = "",
+    ) -> Schedule:
+        """A schedule whose rounds are all at hand; without `channels`, as many as the rounds name."""
+        if channels is None:
+            channels = 1 + max((int(step.channel.max()) for step in rounds if len(step)), default=0)
+        make = list(rounds).__getitem__
+        return cls.of(
+            op, ranks, len(rounds), make, share=share, home=home, target=target, channels=channels, name=name
+        )
 
     @property
     def chunks(self) -> int:
@@ -128,93 +184,26 @@ class Schedule:
 
     @cached_property
     def edges(self) -> Edges:
-        """All rounds added up by pair of ranks."""
-        share = np.array(self.share, dtype=np.float64)
-        keys: list[Ints] = [np.empty(0, np.int64)]
-        sums: list[Floats] = [np.empty(0)]
-        for step in self.rounds():
-            unique, index = np.unique(step.src * self.ranks + step.dst, return_inverse=True)
-            keys.append(unique)
-            sums.append(_sums(index, share[step.chunk], len(unique)))
-        pairs, index = np.unique(np.concatenate(keys), return_inverse=True)
-        return Edges(pairs // self.ranks, pairs % self.ranks, _sums(index, np.concatenate(sums), len(pairs)))
+        """All rounds added up by pair of ranks; `channel` is 0."""
+        found = self.channel_edges
+        return summed([(found.src, found.dst, np.zeros_like(found.channel), found.share)], self.ranks)
+
+    @cached_property
+    def channel_edges(self) -> Edges:
+        """All rounds added up by channel and pair of ranks."""
+        rows = ((step.src, step.dst, step.channel, self.share[step.chunk]) for step in self.rounds())
+        return summed(rows, self.ranks)
 
     def check(self) -> None:
-        """Prove that every rank ends with what the operation promises.
-
-        Each buffer is followed as the number of times that it holds each rank's contribution. That number must be
-        exactly one for every contribution that belongs into the result. Memory: ranks^2 x chunks x 2 bytes.
+        """Prove that every rank ends with what the operation promises; see `proof.prove`.
 
         Raises:
-            ScheduleError: a contribution is missing, foreign or reduced twice; a chunk is sent, or added to, by a
-                rank that has none of it; two steps of a round write one chunk and one of them replaces it; a step leaves the table.
+            ScheduleError: it does not.
         """
-        held = self._start()
-        for number, step in enumerate(self.rounds()):
-            self._check_round(number, step, held)
-            arriving = held[step.src, step.chunk].copy()
-            copies = ~step.reduce
-            held[step.dst[copies], step.chunk[copies]] = 0
-            np.add.at(held, (step.dst, step.chunk), arriving)
-        self._check_end(held)
+        # Here, since the proof takes the classes of this module.
+        from collectives.schedules.proof import prove
 
-    def _start(self) -> NDArray[np.int16]:
-        held = np.zeros((self.ranks, self.chunks, self.ranks), dtype=np.int16)
-        if self.op in {Op.ALL_REDUCE, Op.REDUCE_SCATTER}:
-            own = np.arange(self.ranks)
-            held[own, :, own] = 1
-        else:
-            home = np.array(self.home, dtype=np.int64)
-            held[home, np.arange(self.chunks), home] = 1
-        return held
-
-    def _check_round(self, number: int, step: Round, held: NDArray[np.int16]) -> None:
-        if not len({len(getattr(step, column)) for column in _COLUMNS}) == 1:
-            raise ScheduleError(f"round {number}: columns differ in length")
-        if not len(step):
-            return
-        ends = np.concatenate([step.src, step.dst])
-        if ends.min() < 0 or ends.max() >= self.ranks or np.any(step.src == step.dst):
-            raise ScheduleError(
-                f"round {number}: a step joins a rank to itself or to one outside 0..{self.ranks - 1}"
-            )
-        if step.chunk.min() < 0 or step.chunk.max() >= self.chunks:
-            raise ScheduleError(f"round {number}: there are {self.chunks} chunks")
-        empty = ~held[step.src, step.chunk].any(axis=1)
-        if empty.any():
-            row = int(np.argmax(empty))
-            raise ScheduleError(
-                f"round {number}: rank {step.src[row]} sends chunk {step.chunk[row]}, which it has not"
-            )
-        nothing = step.reduce & ~held[step.dst, step.chunk].any(axis=1)
-        if nothing.any():
-            row = int(np.argmax(nothing))
-            raise ScheduleError(
-                f"round {number}: rank {step.dst[row]} adds to chunk {step.chunk[row]}, of which it has nothing"
-            )
-        cells = step.dst * self.chunks + step.chunk
-        _, index, times = np.unique(cells, return_inverse=True, return_counts=True)
-        clash = (times[index] > 1) & ~step.reduce
-        if clash.any():
-            row = int(np.argmax(clash))
-            raise ScheduleError(
-                f"round {number}: rank {step.dst[row]} gets chunk {step.chunk[row]} twice at once"
-            )
-
-    def _check_end(self, held: NDArray[np.int16]) -> None:
-        for chunk in range(self.chunks):
-            home, target = self.home[chunk], self.target[chunk]
-            wanted = np.zeros(self.ranks, dtype=np.int16)
-            wanted[slice(None) if self.op in {Op.ALL_REDUCE, Op.REDUCE_SCATTER} else home] = 1
-            receivers = {Op.REDUCE_SCATTER: [home], Op.P2P: [target]}.get(self.op, list(range(self.ranks)))
-            wrong = held[receivers, chunk] != wanted
-            if wrong.any():
-                row, source = (int(value) for value in np.argwhere(wrong)[0])
-                times = int(held[receivers[row], chunk, source])
-                raise ScheduleError(
-                    f"{self.op}: rank {receivers[row]} ends with rank {source}'s part of chunk {chunk} "
-                    f"{times} times instead of {int(wanted[source])}"
-                )
+        prove(self)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, with `schema`; every round is written out."""
@@ -223,11 +212,12 @@ class Schedule:
             "name": self.name,
             "op": str(self.op),
             "ranks": self.ranks,
-            "share": list(self.share),
-            "home": list(self.home),
-            "target": list(self.target),
+            "channels": self.channels,
+            "share": self.share.tolist(),
+            "home": self.home.tolist(),
+            "target": self.target.tolist(),
             "rounds": [
-                {column: getattr(step, column).tolist() for column in _COLUMNS} for step in self.rounds()
+                {column: getattr(step, column).tolist() for column in COLUMNS} for step in self.rounds()
             ],
         }
 
@@ -243,45 +233,24 @@ class Schedule:
                 f"schema {data.get('schema')!r} is not {SCHEDULE_SCHEMA}; made by another version?"
             )
         try:
-            rounds = [_round_from_json(entry) for entry in data["rounds"]]
             return cls.of_rounds(
                 Op(data["op"]),
                 int(data["ranks"]),
-                rounds,
-                share=tuple(map(float, data["share"])),
-                home=tuple(map(int, data["home"])),
-                target=tuple(map(int, data["target"])),
+                [_round_from_json(entry) for entry in data["rounds"]],
+                share=[float(value) for value in data["share"]],
+                home=[int(value) for value in data["home"]],
+                target=[int(value) for value in data["target"]],
+                channels=int(data["channels"]) if "channels" in data else None,
                 name=str(data["name"]),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"not a schedule: {type(error).__name__}: {error}") from error
 
-    @classmethod
-    def of_rounds(
-        cls,
-        op: Op,
-        ranks: int,
-        rounds: Sequence[Round],
-        *,
-        share: tuple[float, ...],
-        home: tuple[int, ...],
-        target: tuple[int, ...],
-        name: str = "",
-    ) -> Schedule:
-        """A schedule whose rounds are all at hand."""
-        return cls(op, ranks, share, home, target, len(rounds), list(rounds).__getitem__, name)
-
 
 def _round_from_json(entry: Mapping[str, Any]) -> Round:
-    if set(entry) != set(_COLUMNS) or len({len(entry[column]) for column in _COLUMNS}) > 1:
-        msg = f"a round has the columns {', '.join(_COLUMNS)}, equally long"
+    if set(entry) != set(COLUMNS) or len({len(entry[column]) for column in COLUMNS}) > 1:
+        msg = f"a round has the columns {', '.join(COLUMNS)}, equally long"
         raise ValueError(msg)
-    src, dst, chunk, reduce, channel = (entry[column] for column in _COLUMNS)
+    src, dst, chunk, reduce, channel = (entry[column] for column in COLUMNS)
     ints = [np.array(column, dtype=np.int64) for column in (src, dst, chunk, channel)]
     return Round(ints[0], ints[1], ints[2], np.array(reduce, dtype=np.bool_), ints[3])
-
-
-def _sums(index: Ints, values: Floats, length: int) -> Floats:
-    total = np.zeros(length)
-    np.add.at(total, index, values)
-    return total

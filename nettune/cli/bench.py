@@ -13,7 +13,10 @@ from nettune.cli.common import LabOption, Output, OutputOption, Progress, RunsOp
 def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
-    @app.command(epilog="Example: nettune bench --lab lab -b 64K -e 8M -f 2")
+    @app.command(
+        epilog="Example: nettune bench --lab lab -b 64K -e 8M -f 2",
+        short_help="All-reduce under four orders of ranks.",
+    )
     def bench(
         lab: LabOption = "lab",
         size: Annotated[str, typer.Option("--size", help="Message size of the comparison of orders.")] = "4M",

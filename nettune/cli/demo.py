@@ -15,7 +15,7 @@ EPILOG = "Examples: nettune demo; nettune demo --fault slow-link; nettune demo -
 def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
-    @app.command(epilog=EPILOG)
+    @app.command(epilog=EPILOG, short_help="The whole job on an emulated fabric; about three minutes.")
     def demo(
         fault: Annotated[
             str | None,

@@ -13,7 +13,10 @@ from nettune.cli.common import LabOption, Output, OutputOption, Progress, RunsOp
 def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
-    @app.command(epilog="Example: nettune discover --lab lab -o fabric.json")
+    @app.command(
+        epilog="Example: nettune discover --lab lab -o fabric.json",
+        short_help="What the fabric is, from its nodes' own state.",
+    )
     def discover(
         lab: LabOption = "lab",
         out: Annotated[

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 import typer
 from typer.exceptions import TyperException
@@ -28,10 +31,16 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in (demo, discover, qualify, place, bench, train, sweep, report):
     verb.register(app)
-app.add_typer(lab.app, name="lab", help="An emulated Clos fabric of network namespaces, and its faults.")
+app.add_typer(
+    lab.app,
+    name="lab",
+    help="An emulated Clos fabric of network namespaces, and its faults.",
+    epilog="Example: nettune lab up lab.toml",
+)
 
 
 def _version(wanted: bool) -> None:
@@ -58,17 +67,22 @@ def run(words: Sequence[str]) -> int:
     message = ""
     details = ""
     try:
-        code = app(args=list(words), standalone_mode=False)
+        code = app(args=list(words), prog_name="nettune", standalone_mode=False)
     except NettuneError as error:
         if debug:
             raise
         message, details, code = str(error), error.details, error.exit_code
     except TyperException as error:
-        message, code = error.format_message(), COULD_NOT_RUN
+        said, context = error.format_message(), getattr(error, "ctx", None)
+        if said.startswith("Usage: "):  # no verb was given: its help, which is no one-liner
+            _say(said, sys.stderr)
+            return COULD_NOT_RUN
+        hint = f"; see `{context.command_path} --help`" if context is not None else ""
+        message, code = said.rstrip(".") + hint, COULD_NOT_RUN
     except typer.Abort:
         message, code = "interrupted", COULD_NOT_RUN
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of stdout is gone: there is nobody left to tell
+    except SystemExit:
+        # Typer leaves this way, and with the code of a failed verdict, when the reader of stdout is gone.
         return COULD_NOT_RUN
     except OSError as error:
         if debug:
@@ -86,19 +100,48 @@ def run(words: Sequence[str]) -> int:
 
 
 def _fail(message: str, words: Sequence[str], code: int) -> None:
-    print(f"error: {message}", file=sys.stderr)
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # over what is left of a progress line
+    _say(f"{clear}error: {message}", sys.stderr)
     asked = dict(itertools.pairwise(words)).get("--output") == "json" or "--output=json" in words
     if asked:
         from reports.jsonform import error_envelope
 
-        verb = next((word for word in words if not word.startswith("-")), "nettune")
-        print(json.dumps(error_envelope(verb, message, code)))
+        known = {group.name for group in app.registered_groups} | {
+            command.callback.__name__ for command in app.registered_commands if command.callback is not None
+        }
+        verb = next((word for word in words if word in known), "nettune")
+        _say(json.dumps(error_envelope(verb, message, code)), sys.stdout)
+
+
+def _say(text: str, stream: TextIO) -> None:
+    """Print what cannot be reported any better when the stream is full or has no reader."""
+    with contextlib.suppress(OSError):
+        print(text, file=stream, flush=True)
+
+
+def _open_streams() -> None:
+    """Give a process that was started with a closed stdin, stdout or stderr an empty one.
+
+    Without it the next file that is opened would take the number, and what is printed would end up in that file.
+    """
+    spare = os.open(os.devnull, os.O_RDWR)
+    while spare <= 2:
+        spare = os.open(os.devnull, os.O_RDWR)
+    os.close(spare)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (lives as long as we)
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (lives as long as we)
 
 
 def main() -> None:
     """Console script."""
     # A job manager ends a run with SIGTERM; labs and ranks are taken down on it as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _open_streams()
     code = run(sys.argv[1:])
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = COULD_NOT_RUN
+        # What is still buffered would fail once more, and louder, when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     raise SystemExit(code)

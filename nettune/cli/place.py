@@ -14,7 +14,8 @@ def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
     @app.command(
-        epilog="Examples: nettune place job.toml --lab lab; nettune place job.toml --fabric fabric.json"
+        epilog="Examples: nettune place job.toml --lab lab; nettune place job.toml --fabric fabric.json",
+        short_help="Which rank goes on which host; files for the launchers.",
     )
     def place(
         job: Annotated[

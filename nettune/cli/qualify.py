@@ -12,7 +12,10 @@ from nettune.cli.common import LabOption, Output, OutputOption, Progress, RunsOp
 def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
-    @app.command(epilog="Example: nettune qualify --lab lab --output json")
+    @app.command(
+        epilog="Example: nettune qualify --lab lab --output json",
+        short_help="Which hosts, NICs and links are bad, by real transfers.",
+    )
     def qualify(
         lab: LabOption = "lab",
         output: OutputOption = Output.TEXT,

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from nettune.cli.common import Output, OutputOption, finish
+
 
 class Form(enum.StrEnum):
     """Renderings of a report."""
@@ -21,7 +23,10 @@ class Form(enum.StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
-    @app.command(epilog="Example: nettune report runs/20260101T120000Z-demo --form markdown > report.md")
+    @app.command(
+        epilog="Example: nettune report runs/20260101T120000Z-demo --form markdown > report.md",
+        short_help="A run's report again: html, markdown, text, picture.",
+    )
     def report(
         run: Annotated[Path, typer.Argument(help="A run directory, or its result.json.")],
         form: Annotated[
@@ -31,8 +36,11 @@ def register(app: typer.Typer) -> None:
                 help="html writes report.html there, others print; picture is an SVG of the link loads.",
             ),
         ] = Form.HTML,
+        output: OutputOption = Output.TEXT,
     ) -> None:
         """Make a run's report again, from the results that it left."""
         from nettune.workflows.verbs import report_again
 
-        typer.echo(report_again(run, form.value).rstrip("\n"))
+        made = report_again(run, form.value).rstrip("\n")
+        key = "report" if form is Form.HTML else "text"
+        finish("report", output, 0, {"run": run, "form": form, key: made}, lambda: made)

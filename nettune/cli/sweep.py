@@ -13,7 +13,10 @@ from nettune.cli.common import LabOption, Output, OutputOption, Progress, RunsOp
 def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
-    @app.command(epilog="Example: nettune sweep bucket_cap_mib=25,4,1,0.5 --lab lab")
+    @app.command(
+        epilog="Example: nettune sweep bucket_cap_mib=25,4,1,0.5 --lab lab",
+        short_help="Values of one knob; kept only where the gain is certain.",
+    )
     def sweep(
         knob: Annotated[str, typer.Argument(help="NAME=VALUE,VALUE,...; the first value is the default.")],
         lab: LabOption = "lab",

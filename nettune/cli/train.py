@@ -13,7 +13,10 @@ from nettune.cli.common import LabOption, Output, OutputOption, Progress, RunsOp
 def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
-    @app.command(epilog="Examples: nettune train --lab lab; nettune train --lab lab --ab random,nettune")
+    @app.command(
+        epilog="Examples: nettune train --lab lab; nettune train --lab lab --ab random,nettune",
+        short_help="What an order of ranks buys in step time and MFU.",
+    )
     def train(
         lab: LabOption = "lab",
         ab: Annotated[

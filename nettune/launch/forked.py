@@ -17,6 +17,7 @@ from nettune.launch import strays
 from nettune.launch.base import Launcher
 from nettune.launch.failures import describe_exit
 from nettune.launch.frames import FrameError, encode
+from nettune.launch.starting import start
 from nettune.launch.transport import Notice, Plan, Watch, left, own_sys_path
 from nettune.launch.wire import LineReader, Wire, readable
 
@@ -64,13 +65,11 @@ class ForkedRanks:
         ours, theirs = socket.socketpair()
         log_read, log_write = os.pipe()
         try:
-            self._process = subprocess.Popen(
-                self._argv, stdin=theirs.fileno(), stdout=log_write, stderr=log_write, start_new_session=True
-            )
-        except OSError as error:
+            self._process = start(self._argv, stdin=theirs.fileno(), stdout=log_write, stderr=log_write)
+        except UnavailableError:
             ours.close()
             os.close(log_read)
-            raise UnavailableError(f"cannot run {self._argv[0]}: {error.strerror}") from error
+            raise
         finally:
             theirs.close()
             os.close(log_write)

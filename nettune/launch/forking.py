@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nettune.launch import agent, strays
+from nettune.launch.children import ChildExits
 from nettune.launch.entering import EntryError, adopt_orphans, die_with_parent, enter
 from nettune.launch.frames import Decoder, encode
 
@@ -81,21 +82,16 @@ class _Ranks:
         self._fds: list[int] = []
         self._pids: dict[int, int] = {}
         self._leaving = False
-        self._wake, self._woken = socket.socketpair()
-        self._wake.setblocking(False)
-        self._woken.setblocking(False)
+        self._exits = ChildExits()
 
     def run(self) -> None:
         """Obey the caller until it says exit or is gone."""
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._exits.listen()
         while True:
-            readable, _, _ = select.select([self._control, self._woken], [], [])
-            if self._woken in readable:
-                with contextlib.suppress(BlockingIOError):
-                    self._woken.recv(4096)
+            readable, _, _ = select.select([self._control.fileno(), self._exits.fileno()], [], [])
+            self._exits.clear()
             self._reap()
-            if self._control in readable and not self._obey():
+            if self._control.fileno() in readable and not self._obey():
                 return
 
     def _obey(self) -> bool:
@@ -124,8 +120,8 @@ class _Ranks:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            for fd in (self._control, self._wake, self._woken):
-                fd.close()
+            self._control.close()
+            self._exits.close()
             for spare in self._fds:
                 os.close(spare)
             become_rank(parent, socket.socket(fileno=link_fd), log_fd, request)
@@ -165,9 +161,8 @@ class _Ranks:
     def _wait_for_ranks(self, grace_s: float) -> None:
         until = time.monotonic() + grace_s
         while self._pids and (left := until - time.monotonic()) > 0:
-            select.select([self._woken], [], [], left)
-            with contextlib.suppress(BlockingIOError):
-                self._woken.recv(4096)
+            select.select([self._exits], [], [], left)
+            self._exits.clear()
             self._reap()
 
     def _tell(self, frame: Mapping[str, Any]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import IO
 
-from nettune.errors import UnavailableError
 from nettune.launch import strays
 from nettune.launch.base import Entry, Launcher
 from nettune.launch.frames import FrameError
+from nettune.launch.starting import start
 from nettune.launch.transport import Notice, Plan, Watch, left, own_sys_path
 from nettune.launch.wire import LineReader, Wire, readable
 
@@ -22,17 +22,7 @@ class _Pipes:
 
     def __init__(self, rank: int, argv: list[str]) -> None:
         self.rank = rank
-        try:
-            self.process = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise UnavailableError(f"cannot run {argv[0]}: {error.strerror}") from error
+        self.process = start(argv, stdin=subprocess.PIPE)
         self.wire = Wire(_fd(self.process.stdout), _fd(self.process.stdin))
         self.log = LineReader(_fd(self.process.stderr))
         self.exited = False

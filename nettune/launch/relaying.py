@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 from nettune.launch import strays
+from nettune.launch.children import ChildExits
 from nettune.launch.entering import adopt_orphans
 from nettune.launch.forking import become_rank, redirect, stop
 from nettune.launch.frames import FrameError
@@ -29,16 +30,13 @@ class _Relay:
         self._caller = caller
         self._rank: Wire | None = None
         self._pid = 0
-        self._wake, self._woken = socket.socketpair()
-        self._wake.setblocking(False)
-        self._woken.setblocking(False)
+        self._exits = ChildExits()
 
     def run(self) -> None:
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._exits.listen()
         while not self._caller.closed:
             rank = self._rank
-            reading = [self._caller.read_fd, self._woken.fileno()]
+            reading = [self._caller.read_fd, self._exits.fileno()]
             writing = [self._caller.write_fd] if self._caller.waiting else []
             if rank is not None:
                 reading.append(rank.read_fd)
@@ -52,8 +50,8 @@ class _Relay:
                 for frame in self._caller.receive():
                     if not self._obey(frame):
                         return
-            if self._woken.fileno() in readable:
-                self._woken.recv(4096)
+            if self._exits.fileno() in readable:
+                self._exits.clear()
                 self._reap()
 
     def _obey(self, frame: dict[str, Any]) -> bool:
@@ -78,8 +76,8 @@ class _Relay:
         parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
-            for end in (ours, self._wake, self._woken):
-                end.close()
+            ours.close()
+            self._exits.close()
             # A rank that kept these open would hide our end from the caller.
             os.close(self._caller.read_fd)
             os.close(self._caller.write_fd)

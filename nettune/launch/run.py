@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from nettune.errors import UnavailableError
 from nettune.launch import strays
 from nettune.launch.base import Command, Launcher, Outcome
 from nettune.launch.guard import Guard
+from nettune.launch.starting import start
 from nettune.launch.wire import LineReader
 
 OnLine = Callable[[str, Literal["stdout", "stderr"], str], None]
@@ -35,17 +35,7 @@ class _Job:
         self.started = time.monotonic()
         self.deadline = self.started + timeout_s
         self.kill_at: float | None = None
-        try:
-            self.process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise UnavailableError(f"cannot run {argv[0]}: {error.strerror}") from error
+        self.process = start(argv, stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.streams: dict[Literal["stdout", "stderr"], LineReader] = {

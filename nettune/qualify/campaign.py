@@ -12,14 +12,13 @@ from nettune.checks import Status, exit_code, worst_first
 from nettune.errors import InputError
 from nettune.qualify.candidates import find_candidates
 from nettune.qualify.coverage import not_shown, passed
-from nettune.qualify.infer import Suspect, confirmation, infer
-from nettune.qualify.likelihood import Kind, busy_rounds
+from nettune.qualify.linkstate import state_findings
+from nettune.qualify.passes import first_pass, second_pass
 from nettune.qualify.plan import make_plan
-from nettune.qualify.retest import plan_retest
 from nettune.qualify.session import Session
 from nettune.qualify.stragglers import CpuResult, cpu_findings, measure_cpus
 from nettune.qualify.thresholds import limit
-from nettune.qualify.verdict import Weighed, link_findings, state_findings
+from nettune.qualify.verdict import link_findings, named_elements, sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,22 +27,17 @@ if TYPE_CHECKING:
 
     from nettune.checks import Finding
     from nettune.elements import ElementId
-    from nettune.qualify.candidates import Candidate
+    from nettune.launch.caller import Caller
     from nettune.qualify.flows import FlowResult
+    from nettune.qualify.passes import Looked
     from nettune.qualify.plan import ProbePlan
-    from nettune.qualify.session import Caller
     from topology.fabric import Fabric
     from topology.routing import Routing
 
     Carrier = Callable[[], Mapping[tuple[str, str], int]]
 
 QUALIFY_SCHEMA = "nettune.qualify/1"
-_FLOW_S, _LEAST_FLOW_S = 0.25, 0.1
-_SECOND_PACE = 0.97
-_ROUND_OVERHEAD_S = 0.03
-_CPU_SHARE, _FIRST_PASS_SHARE, _FIRST_PASS_END = 0.2, 0.4, 0.7
-_RETESTS = 2
-_BUSY_ROUNDS = 4
+_CPU_SHARE = 0.2
 _CARRIER_LOG_ODDS = 12.0
 
 
@@ -139,28 +133,17 @@ def qualify(
     )
     plan = make_plan(fabric, routing, hosts, at_once=at_once, seed=seed)
     candidates = find_candidates(fabric)
-    with Session(fabric, agents, rank_of_host) as session:
-        _first_pass(session, plan, budget_s, begun, say)
-        hints = _flapping(fabric, before, carrier() if carrier else {})
-        weighed = _second_pass(session, plan, candidates, hints, begun + budget_s, say)
-        results = tuple(session.results)
-    if carrier:
-        hints = _flapping(fabric, before, carrier())
     slow = [cpu.host for cpu in cpus if cpu.retested and cpu.slowness >= limit("cpu-fail")]
-    links = link_findings(fabric, weighed, slow)
-    accused = {finding.where for finding in links}
+    with Session(fabric, agents, rank_of_host) as session:
+        first_pass(session, plan, budget_s, begun, say)
+        hints = _flapping(fabric, before, carrier() if carrier else {})
+        looked = second_pass(session, plan, candidates, hints, slow, begun + budget_s, say)
+        results = tuple(session.results)
     silent = [host for host in fabric.hosts if host not in rank_of_host]
     own = [
         *state_findings(fabric),
         *cpu_findings(cpus, hosts),
-        *links,
-        *passed(
-            fabric,
-            results,
-            accused,
-            {str(finding.check) for finding in links if finding.status is Status.FAIL},
-        ),
-        *not_shown(fabric, results, plan, silent),
+        *judged(fabric, plan, results, looked, slow_hosts=slow, silent_hosts=silent),
     ]
     return QualifyResult(
         hosts=fabric.hosts,
@@ -173,63 +156,34 @@ def qualify(
     )
 
 
-def _first_pass(
-    session: Session, plan: ProbePlan, budget_s: float, begun: float, say: Callable[[str], None]
-) -> None:
-    """All rounds; then those once more in which even the best flow was slow, because the machine was busy."""
-    left = budget_s * _FIRST_PASS_SHARE
-    flow_s = max(_LEAST_FLOW_S, min(_FLOW_S, left / max(len(plan.rounds), 1) - _ROUND_OVERHEAD_S))
-    say(f"qualify: {plan.flows} transfers in {len(plan.rounds)} rounds of {flow_s:.2f} s")
-    deadline = begun + budget_s * _FIRST_PASS_END
-    busy = []
-    for flows in plan.rounds:
-        if time.monotonic() > deadline:
-            return
-        results = session.run(flows, flow_s, pace=limit("paced-share"))
-        if busy_rounds(results) or (len(flows) > 1 and max(r.ratio for r in results) < limit("contended")):
-            busy.append(flows)
-    for flows in busy[:_BUSY_ROUNDS]:
-        if time.monotonic() < deadline:
-            session.run(flows, flow_s, pace=limit("paced-share"))
-
-
-def _second_pass(
-    session: Session,
+def judged(
+    fabric: Fabric,
     plan: ProbePlan,
-    candidates: Sequence[Candidate],
-    hints: Mapping[ElementId, float],
-    deadline: float,
-    say: Callable[[str], None],
-) -> list[Weighed]:
-    """Infer, test the suspects again, infer again; until they are told apart or the time is up."""
-    fabric = session.fabric
-    speeds = fabric.directed_gbps
+    results: Sequence[FlowResult],
+    looked: Looked,
+    *,
+    slow_hosts: Sequence[str] = (),
+    silent_hosts: Sequence[str] = (),
+) -> list[Finding]:
+    """What the transfers say: bad elements, what was shown to be sound, and what was not shown.
 
-    def suspects(at_least: float) -> list[Suspect]:
-        return infer(session.results, candidates, speeds, at_least=at_least, hints=hints)
-
-    found = suspects(limit("suspect"))
-    for _ in range(_RETESTS):
-        retest = plan_retest(found, candidates, plan.pairs, fabric.directed_count)
-        if not retest.rounds or time.monotonic() > deadline:
-            break
-        say(f"qualify: {', '.join(str(s.candidate.element) for s in found[:3])} once more")
-        for flows in retest.rounds:
-            if time.monotonic() < deadline:
-                session.run(flows, retest.duration_s, stage=2, pace=_SECOND_PACE)
-        found = suspects(limit("suspect"))
-        if all(s.log_odds >= limit("certain") and s.probability > 0.9 for s in found):
-            break
-    second = [result for result in session.results if result.stage == 2]
-    weighed = []
-    for suspect in found:
-        crossing = [result for result in second if result.flow.crosses(suspect.candidate.links) >= 0.5]
-        hint = hints.get(suspect.candidate.element, 0.0) if suspect.kind is Kind.FLAP else 0.0
-        agrees = confirmation(suspect, crossing, speeds) + hint if crossing else hint or None
-        # What neither the odds nor a second look bears out was a busy machine.
-        if suspect.log_odds >= limit("certain") or agrees is None or agrees > 0:
-            weighed.append(Weighed(suspect, agrees))
-    return weighed
+    Args:
+        fabric: the fabric.
+        plan: what was planned.
+        results: all transfers.
+        looked: what the second pass left.
+        slow_hosts: hosts whose processor is slow; it explains slow transfers.
+        silent_hosts: hosts without an agent.
+    """
+    links = link_findings(fabric, looked.weighed, slow_hosts)
+    accused = named_elements(links)
+    withheld = {finding.check for finding in links}
+    shown = passed(fabric, results, plan, accused, withheld)
+    accused |= {
+        fabric.link_element(int(fabric.link_of_port[nic])) for host in slow_hosts for nic in fabric.nics(host)
+    }
+    missing = not_shown(fabric, results, plan, accused, silent_hosts, looked.untested)
+    return sealed(fabric, [*links, *shown, *missing], looked.repeats)
 
 
 def _flapping(
@@ -249,7 +203,7 @@ def _matrix(fabric: Fabric, results: Sequence[FlowResult]) -> NDArray[np.float64
     row_of = {name: row for row, name in enumerate(fabric.hosts)}
     matrix = np.full((len(row_of), len(row_of)), np.nan)
     for result in results:
-        if result.stage == 1:
+        if result.stage == 1 and result.flow.fills < 0:
             src, dst = (
                 row_of[fabric.nodes.name[int(fabric.ports.node[port])]]
                 for port in (result.flow.src_port, result.flow.dst_port)

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+Key = tuple[int, int, int, tuple[int, ...], tuple["Key", ...]]
+
 Alternatives = tuple[tuple[float, tuple[int, ...]], ...]
 
 
@@ -29,7 +31,9 @@ class ProbeFlow:
         tcp_ports: source ports to try in turn; where the hash is known, all take the same path.
         udp_ports: source ports of UDP datagrams that take that path too; empty: no MTU probe.
         alternatives: (probability, directed links) of the paths that it may take; one of probability 1 where known.
-        nominal_gbps: speed of the slowest link of the path; 0 unknown.
+        nominal_gbps: speed of the slowest link of the path, or the part of a set that falls to it; 0 unknown.
+        fills: directed link that it fills together with the flows of its round that have the same number; -1 none.
+        parts: the flows of a set whose sum this one stands for; empty for a flow that is sent.
     """
 
     src_port: int
@@ -38,6 +42,14 @@ class ProbeFlow:
     udp_ports: tuple[int, ...]
     alternatives: Alternatives
     nominal_gbps: float
+    fills: int = -1
+    parts: tuple[ProbeFlow, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Equal for flows (and sums) that take the same way at the same rate."""
+        parts = tuple(sorted(part.key for part in self.parts))
+        return self.src_port, self.dst_port, self.fills, self.tcp_ports[:1], parts
 
     @property
     def known(self) -> bool:
@@ -76,6 +88,7 @@ class FlowResult:
         small_datagrams, full_datagrams: how many of `datagrams` small and full-sized ones arrived.
         datagrams: how many of each were sent; 0 where none could be.
         note: reason of an error.
+        disturbed: a sound transfer that ran beside it was slow too, so its rate and pauses tell of the machine.
     """
 
     flow: ProbeFlow
@@ -97,6 +110,7 @@ class FlowResult:
     full_datagrams: int = 0
     datagrams: int = 0
     note: str = ""
+    disturbed: bool = False
 
     @property
     def ratio(self) -> float:
@@ -120,6 +134,7 @@ class FlowResult:
             "sport": self.flow.tcp_ports[0],
             "links": [[probability, list(links)] for probability, links in self.flow.alternatives],
             "nominal_gbps": self.flow.nominal_gbps,
+            "fills": self.flow.fills,
             **values,
             "state": str(self.state),
             "share": None if math.isnan(share) else share,

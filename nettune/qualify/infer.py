@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import logsumexp
 
-from nettune.qualify.likelihood import HITS, KIND_PRIOR, LOSSES, RATES, Kind, Observations
+from nettune.qualify.kinds import Kind
+from nettune.qualify.likelihood import HITS, KIND_PRIOR, LOSSES, RATES, Observations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,7 +43,7 @@ class Suspect:
         probability: of the element (any direction and kind), among all candidates and no fault.
         log_odds: natural logarithm of the odds of the element against no fault.
         rivals: (element, probability) of the next ones.
-        crossing: results that cross it for certain or at even odds, bad or not.
+        crossing: observations (flows, sums of sets) that cross it for certain or at even odds, bad or not.
     """
 
     kind: Kind
@@ -63,6 +63,7 @@ def infer(
     at_least: float,
     most: int = 4,
     hints: Mapping[ElementId, float] | None = None,
+    kinds: Collection[Kind] = tuple(Kind),
 ) -> list[Suspect]:
     """Suspects, the best explained first.
 
@@ -73,13 +74,25 @@ def infer(
         at_least: log odds against no fault below which nothing more is said.
         most: most suspects.
         hints: log odds for flapping that carrier counters give to an element.
+        kinds: kinds that are thought of.
     """
     seen = Observations(results)
     crossings = [_crossing(candidate, seen) for candidate in candidates]
     base = seen.sound.copy()
     suspects: list[Suspect] = []
-    tables: dict[tuple[Kind, float], Floats] = {}
+    tables = {kind: seen.under(kind) for kind in kinds if kind is not Kind.RATE}
+    slowed: dict[int, Floats] = {}
     weights = sum(candidate.weight for candidate in candidates)
+
+    def table(kind: Kind, row: int) -> Floats:
+        """(G, R) log probabilities of the rows that cross a candidate, if it had a fault of this kind."""
+        rows, _ = crossings[row]
+        if kind is not Kind.RATE:
+            return tables[kind][:, rows]
+        if row not in slowed:
+            slowed[row] = seen.slowed(candidates[row].links, rows, speeds)
+        return slowed[row]
+
     while len(suspects) < most and len(seen.results):
         taken = {suspect.candidate.element for suspect in suspects}
         entries: list[tuple[float, Kind, int, int]] = []
@@ -87,27 +100,21 @@ def infer(
             rows, chance = crossings[row]
             if candidate.element in taken or not len(rows):
                 continue
-            speed = min(float(speeds[link]) for link in candidate.links)
-            for kind, prior in KIND_PRIOR.items():
+            for kind in kinds:
                 if kind in {Kind.FLAP, Kind.DEAD} and candidate.one_way is not None:
                     continue  # acknowledgements suffer too: directions are not told apart
-                key = (kind, speed)
-                if key not in tables:
-                    tables[key] = seen.under(kind, speed)
-                gains = _gain(tables[key][:, rows] - base[rows], chance).sum(axis=1)
-                evidence = float(logsumexp(gains)) - np.log(len(gains))
+                gains = _gain(table(kind, row) - base[rows], chance).sum(axis=1)
+                evidence = float(_log_sum(gains)) - np.log(len(gains))
                 evidence += (hints or {}).get(candidate.element, 0.0) if kind is Kind.FLAP else 0.0
-                entries.append(
-                    (evidence + np.log(prior * candidate.weight / weights), kind, row, int(np.argmax(gains)))
-                )
+                prior = np.log(KIND_PRIOR[kind] * candidate.weight / weights)
+                entries.append((evidence + prior, kind, row, int(np.argmax(gains))))
         suspect = _best(entries, candidates, seen, crossings, at_least)
         if suspect is None:
             break
         suspects.append(suspect[0])
         _, kind, row, size = suspect[1]
         rows, chance = crossings[row]
-        speed = min(float(speeds[link]) for link in candidates[row].links)
-        base[rows] += _gain(tables[kind, speed][size, rows] - base[rows], chance)
+        base[rows] += _gain(table(kind, row)[size] - base[rows], chance)
     return suspects
 
 
@@ -117,13 +124,16 @@ def confirmation(suspect: Suspect, results: Sequence[FlowResult], speeds: Floats
     rows, chance = _crossing(suspect.candidate, seen)
     if not len(rows):
         return 0.0
-    speed = min(float(speeds[link]) for link in suspect.candidate.links)
-    table = seen.under(suspect.kind, speed)
+    links = suspect.candidate.links
+    table = (
+        seen.slowed(links, rows, speeds) if suspect.kind is Kind.RATE else seen.under(suspect.kind)[:, rows]
+    )
     grid = _GRIDS.get(suspect.kind)
     at = 0 if grid is None else int(np.argmin(np.abs(grid - suspect.size)))
     # Neighbouring sizes count as the same one: the first pass and the re-test need not agree to a per cent.
-    near = table[max(0, at - 2) : at + 3]
-    return float(_gain(near[:, rows] - seen.sound[rows], chance).sum(axis=1).max())
+    around = 4 if suspect.kind is Kind.RATE else 2
+    near = table[max(0, at - around) : at + around + 1]
+    return float(_gain(near - seen.sound[rows], chance).sum(axis=1).max())
 
 
 def _crossing(candidate: Candidate, seen: Observations) -> tuple[NDArray[np.int64], Floats]:
@@ -132,8 +142,17 @@ def _crossing(candidate: Candidate, seen: Observations) -> tuple[NDArray[np.int6
     return rows, chances[rows]
 
 
+def _log_sum(logs: Floats | Sequence[float]) -> float:
+    """Log of a sum of exponentials; scipy's does more than is needed here, many thousand times."""
+    values = np.asarray(logs, dtype=np.float64)
+    top = float(values.max())
+    return top + float(np.log(np.exp(values - top).sum())) if np.isfinite(top) else top
+
+
 def _gain(difference: Floats, chance: Floats) -> Floats:
     """log(chance e^difference + 1 - chance), flow by flow."""
+    if (chance >= 1.0).all():
+        return difference
     with np.errstate(divide="ignore"):
         gain: Floats = np.logaddexp(difference + np.log(chance), np.log1p(-np.minimum(chance, 1.0)))
     return gain
@@ -152,9 +171,9 @@ def _best(
     for entry in entries:
         by_element.setdefault(candidates[entry[2]].element, []).append(entry)
     totals = {
-        element: float(logsumexp([entry[0] for entry in group])) for element, group in by_element.items()
+        element: float(_log_sum([entry[0] for entry in group])) for element, group in by_element.items()
     }
-    everything = float(logsumexp([*totals.values(), np.log(_NO_FAULT)]))
+    everything = float(_log_sum([*totals.values(), np.log(_NO_FAULT)]))
     ranked = sorted(totals, key=lambda element: -totals[element])
     first = ranked[0]
     log_odds = totals[first] - np.log(_NO_FAULT)

@@ -8,36 +8,28 @@ flow, as a busy machine gives it, convicts nothing. The constants are judgements
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nettune.qualify.flows import FlowState
+from nettune.qualify.kinds import Kind
+from nettune.qualify.observe import observations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from nettune.qualify.flows import FlowResult
+    from nettune.qualify.flows import FlowResult, ProbeFlow
 
     Floats = NDArray[np.float64]
 
 
-class Kind(enum.StrEnum):
-    """Kinds of fault, named as the checks that report them."""
-
-    RATE = "link-rate"
-    LOSS = "link-loss"
-    MTU = "link-mtu"
-    FLAP = "link-flap"
-    DEAD = "link-dead"
-
-
 KIND_PRIOR = {Kind.RATE: 0.3, Kind.LOSS: 0.25, Kind.FLAP: 0.2, Kind.MTU: 0.15, Kind.DEAD: 0.1}
 
-RATES = np.linspace(0.04, 0.94, 46)
+# Fine enough for a link of several times the rate of the paths over it.
+RATES = np.linspace(0.03, 0.94, 92)
 LOSSES = np.logspace(-4.3, -0.7, 37)
 HITS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 
@@ -56,28 +48,36 @@ _HIT_MTU = (0.6, 0.002, 0.398)
 _DEAD_MTU = (0.005, 0.005, 0.99)
 _BUSY_FLOWS = 3
 """One cable carries at most two flows of a round, one each way."""
+_LIMITED = 0.995
+_TOO_FAST = 0.05
+"""A transfer that is so much faster than a slow link would let it refutes that link, whatever else disturbed it."""
+_BUSY_RATIO, _AS_THE_BEST = 0.97, 0.93
 _SOUND_QUEUED, _RATE_QUEUED, _HIT_QUEUED = 0.05, 0.85, 0.15
 
 
 class Observations:
-    """Columns of the flows that tell something; rows of the other arrays of this class belong to them.
+    """Columns of what tells something: flows, and sums of sets; rows of the other arrays of this class belong to them.
 
     Attributes:
-        results: F rows.
+        results: F rows of `observations`.
         sound: (F,) log probability on a path without a fault.
     """
 
     def __init__(self, results: Sequence[FlowResult]) -> None:
         busy = busy_rounds(results)
-        self.results = [r for r in results if r.state is not FlowState.ERROR and r.round not in busy]
+        self.results = [
+            r for r in observations(results) if r.state is not FlowState.ERROR and r.round not in busy
+        ]
         rows = self.results
+        # The states of a sum are told by its flows.
+        self.told = np.array([not r.flow.parts for r in rows], dtype=np.bool_)
         self.states = np.array([_STATES.index(r.state) for r in rows], dtype=np.int64)
         self.pace = np.array([r.pace for r in rows])
-        self.nominal = np.array([r.flow.nominal_gbps for r in rows])
-        self.ratio = relative_ratios(rows)
+        self.ratio, self.at_least = relative_ratios(rows)
         self.segments = np.array([float(r.segments) for r in rows])
         self.lost = np.array([float(r.lost) for r in rows])
         self.queued = queued(rows)
+        self.waits = np.array([not np.isnan(r.rtt_us) for r in rows], dtype=np.bool_) & (self.states <= 1)
         self.mtu = np.array(
             [-1 if not r.datagrams else (2 if r.mtu_ok is None else int(not r.mtu_ok)) for r in rows]
         )
@@ -89,30 +89,34 @@ class Observations:
             + self._queued(_SOUND_QUEUED)
         )
 
-    def under(self, kind: Kind, speed_gbps: float) -> Floats:
+    def slowed(self, links: frozenset[int], rows: NDArray[np.int64], speeds: Floats) -> Floats:
+        """(G, R) log probabilities of some rows where each of these links has a share of `RATES` of its nominal rate.
+
+        Args:
+            links: directed links at fault.
+            rows: R rows that cross them.
+            speeds: (2L,) nominal rate of each directed link; 0 unknown.
+        """
+        target = np.stack(
+            [expected(self.results[row].flow, links, speeds, RATES / self.pace[row]) for row in rows], axis=1
+        )
+        # A slow port drops what its queue does not hold: any number, on a logarithmic scale.
+        dropped = 1 / ((self.lost + 1) * np.log(self.segments + 2))
+        lost = np.log(0.6 * self._sound_lost() + 0.4 * np.where(self.segments > 0, dropped, 1.0))[rows]
+        rest = self._state(_RATE_STATE) + self._mtu(_SOUND_MTU) + self._queued(_RATE_QUEUED)
+        slowed = rest[rows] + lost + np.log(_slowed_ratio(self.ratio[rows], self.at_least[rows], target))
+        # What asks a slow link for no more than it has left, meets a sound one.
+        met: Floats = np.where(target < _LIMITED, slowed, self.sound[rows])
+        return met
+
+    def under(self, kind: Kind) -> Floats:
         """(G, F) log probabilities where the path crosses a fault of this kind, for each size of a grid.
 
         Args:
-            kind: the fault; sizes are `RATES` (share of the link's nominal rate), `LOSSES` (share of packets), `HITS`
-                (share of flows that an outage hits), or one.
-            speed_gbps: nominal rate of the link at fault; 0 takes each path's own.
+            kind: any but RATE; sizes are `LOSSES` (share of packets), `HITS` (share of flows that an outage hits), or one.
         """
         broad_ratio = np.where(np.isnan(self.ratio), 0.0, -np.log(1.05))
         broad_lost = np.where(self.segments > 0, np.log(_broad(self.lost)), 0.0)
-        if kind is Kind.RATE:
-            share = (
-                np.where(self.nominal > 0, speed_gbps / np.maximum(self.nominal, 1e-9), 1.0)
-                if speed_gbps
-                else 1.0
-            )
-            target = np.minimum(1.0, RATES[:, None] * share / self.pace)
-            lost = np.log(
-                0.6 * self._sound_lost() + 0.4 * np.where(self.segments > 0, _broad(self.lost), 1.0)
-            )
-            return (
-                self._state(_RATE_STATE) + self._mtu(_SOUND_MTU) + lost + self._queued(_RATE_QUEUED)
-                + np.log(self._slowed_ratio(target))
-            )  # fmt: skip
         if kind is Kind.LOSS:
             mean = self.segments * LOSSES[:, None]
             lost_here = np.where(
@@ -134,22 +138,23 @@ class Observations:
                 + broad_lost
                 + self._queued(_HIT_QUEUED)
             )
+            hit = np.where(self.told, hit, self.sound)
             either: Floats = np.logaddexp(np.log(HITS)[:, None] + hit, np.log1p(-HITS)[:, None] + self.sound)
             return either
         state, mtu = (_MTU_STATE, _MTU_MTU) if kind is Kind.MTU else (_DEAD_STATE, _DEAD_MTU)
-        return (self._state(state) + self._mtu(mtu) + broad_ratio + broad_lost + self._queued(_HIT_QUEUED))[
-            None, :
-        ]
+        hit = self._state(state) + self._mtu(mtu) + broad_ratio + broad_lost + self._queued(_HIT_QUEUED)
+        # A set that ran has met neither an outage nor a link that drops what is large.
+        return np.where(self.told, hit, self.sound)[None, :]
 
     def _state(self, table: tuple[float, ...]) -> Floats:
-        logs: Floats = np.log(np.array(table))[self.states]
+        logs: Floats = np.where(self.told, np.log(np.array(table))[self.states], 0.0)
         return logs
 
     def _loss_state(self) -> Floats:
         """(G, F); the more is lost, the more often a flow waits for a time-out of 0.2 s."""
         gap, stalled, dead = (np.minimum(most, base + slope * LOSSES) for base, slope, most in _LOSS_STATES)
         table = np.log(np.stack([1 - gap - stalled - dead, gap, stalled, dead], axis=1))
-        logs: Floats = table[:, self.states]
+        logs: Floats = np.where(self.told, table[:, self.states], 0.0)
         return logs
 
     def _mtu(self, table: tuple[float, ...]) -> Floats:
@@ -157,18 +162,11 @@ class Observations:
         return logs
 
     def _queued(self, probability: float) -> Floats:
-        told = self.states <= 1
-        return np.where(told, np.log(np.where(self.queued, probability, 1 - probability)), 0.0)
+        return np.where(self.waits, np.log(np.where(self.queued, probability, 1 - probability)), 0.0)
 
     def _sound_ratio(self) -> Floats:
         y = self.ratio
         density = 0.90 * _normal(y, 1.0, 0.008) + 0.08 * _normal(y, 0.97, 0.03) + 0.02 / 1.05
-        known: Floats = np.where(np.isnan(y), 1.0, density)
-        return known
-
-    def _slowed_ratio(self, target: Floats) -> Floats:
-        y = self.ratio
-        density = 0.82 * _normal(y, target, 0.015) + 0.14 * _normal(y, 0.94 * target, 0.05) + 0.04 / 1.05
         known: Floats = np.where(np.isnan(y), 1.0, density)
         return known
 
@@ -177,26 +175,62 @@ class Observations:
         return np.where(self.segments > 0, density, 1.0)
 
 
+def expected(flow: ProbeFlow, links: frozenset[int], speeds: Floats, shares: Floats) -> Floats:
+    """(G,) delivered over offered rate where these links have shares of their nominal rate, over the pace.
+
+    A flow of a set gets its part of what the link still carries; parts that do not cross it are as offered.
+    """
+    parts = flow.parts or (flow,)
+    loads: dict[int, float] = {}
+    for part in parts:
+        for link in part.links & links:
+            loads[link] = loads.get(link, 0.0) + part.nominal_gbps
+    total = np.zeros_like(shares)
+    for part in parts:
+        crossed = part.links & links
+        room = min(
+            (speeds[link] / loads[link] if loads[link] and speeds[link] else 1.0 for link in crossed),
+            default=np.inf,
+        )
+        total += part.nominal_gbps * np.minimum(1.0, shares * room)
+    nominal = sum(part.nominal_gbps for part in parts)
+    return total / nominal if nominal else np.minimum(1.0, shares)
+
+
 def busy_rounds(results: Sequence[FlowResult]) -> set[int]:
     """Rounds that tell of the machine and not of a link: three flows or more paused, though they share no link."""
-    paused: dict[int, int] = {}
+    paused: dict[int, set[object]] = {}
     for result in results:
         if not result.alone and result.state is FlowState.GAP:
-            paused[result.round] = paused.get(result.round, 0) + 1
-    return {number for number, count in paused.items() if count >= _BUSY_FLOWS}
+            one = result.flow.fills if result.flow.fills >= 0 else result.flow.key
+            paused.setdefault(result.round, set()).add(one)
+    return {number for number, flows in paused.items() if len(flows) >= _BUSY_FLOWS}
 
 
-def relative_ratios(results: Sequence[FlowResult]) -> Floats:
-    """(F,) delivered over offered rate, divided by that of the best flow of the same round where even that is low.
+def relative_ratios(results: Sequence[FlowResult]) -> tuple[Floats, Floats]:
+    """(F,) delivered over offered rate, and (F,) what it is at least where a busy machine hides it.
 
-    Flows of a round share no link, so when all are slow the machine was busy. Flows that ran alone are taken as they are.
+    Flows of a round share no link, so when all are slow the machine was busy, or all cross something that is slow. Which
+    of the two it was, the round does not tell: the ratio of those that are as slow as the best is NaN, and the others
+    are divided by it. No machine makes a transfer faster, so what NaN hides is at least what was seen; elsewhere that
+    is 0. Flows that ran alone are taken as they are, unless a sound one beside them was slow too.
     """
     best: dict[int, float] = {}
     for result in results:
-        if not result.alone:
+        if not result.alone and result.ratio == result.ratio:
             best[result.round] = max(best.get(result.round, 0.0), result.ratio)
-    values = [r.ratio / min(max(best.get(r.round, 1.0), 0.5), 1.0) for r in results]
-    return np.array(values, dtype=np.float64)
+    values = np.full(len(results), np.nan)
+    least = np.zeros(len(results))
+    for row, result in enumerate(results):
+        top = 1.0 if result.alone else best.get(result.round, 1.0)
+        relative = result.ratio / min(max(top, 0.5), 1.0)
+        if (top < _BUSY_RATIO and relative > _AS_THE_BEST) or (
+            result.disturbed and result.ratio < _BUSY_RATIO
+        ):
+            least[row] = result.ratio
+        else:
+            values[row] = relative
+    return values, np.nan_to_num(least)
 
 
 def queued(results: Sequence[FlowResult]) -> NDArray[np.bool_]:
@@ -207,8 +241,16 @@ def queued(results: Sequence[FlowResult]) -> NDArray[np.bool_]:
     packets_us = np.array(
         [10 * (r.mss_bytes + 66) * 8e-3 / r.flow.nominal_gbps if r.flow.nominal_gbps else 0 for r in results]
     )
-    waited: NDArray[np.bool_] = rtt > np.maximum(packets_us, 4 * np.median(rtt))
+    known = rtt[~np.isnan(rtt)]
+    waited: NDArray[np.bool_] = rtt > np.maximum(packets_us, 4 * (np.median(known) if len(known) else 0.0))
     return waited
+
+
+def _slowed_ratio(y: Floats, least: Floats, target: Floats) -> Floats:
+    density = 0.82 * _normal(y, target, 0.015) + 0.14 * _normal(y, 0.94 * target, 0.05) + 0.04 / 1.05
+    hidden = np.where(least > target + _TOO_FAST, 0.04 / 1.05, 1.0)
+    known: Floats = np.where(np.isnan(y), hidden, density)
+    return known
 
 
 def _normal(x: Floats, mean: Floats | float, sigma: float) -> Floats:

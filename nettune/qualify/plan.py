@@ -7,17 +7,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nettune.qualify.fill import Filler
 from nettune.qualify.ports import find_pairs
+from topology.fabric import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from nettune.qualify.flows import ProbeFlow
     from nettune.qualify.ports import Pair
     from topology.fabric import Fabric
     from topology.routing import Routing
 
+    Floats = NDArray[np.float64]
+
 Round = tuple["ProbeFlow", ...]
+_NEARLY = 0.99
+"""Rates that differ by less count as the same."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +33,21 @@ class ProbePlan:
     """What to send.
 
     Attributes:
-        rounds: flows of one round share no directed link; a NIC sends at most one and receives at most one.
+        rounds: flows of one round share no directed link, but for those of a set (equal `fills`), which together ask no
+            link for more than its rate.
         pairs: all pairs of NICs with a route among those wanted, for later rounds.
         unroutable: (source port, target port, reason).
         crossings: (2L,) expected number of flows of the plan over each directed link.
+        most_gbps: (2L,) the most that the hosts can ever send over each directed link, by all ways together.
+        filler: finds more sets of flows.
     """
 
     rounds: tuple[Round, ...]
     pairs: tuple[Pair, ...]
     unroutable: tuple[tuple[int, int, str], ...]
-    crossings: np.ndarray[tuple[int], np.dtype[np.float64]]
+    crossings: Floats
+    most_gbps: Floats
+    filler: Filler
 
     @property
     def flows(self) -> int:
@@ -68,10 +81,51 @@ def make_plan(
     pairs, refused = find_pairs(routing, wanted)
     # A fabric whose rails do not meet has no such paths, and nothing is missed then.
     pairs += find_pairs(routing, between_leaves(fabric, hosts, wanted, most_pairs // 4))[0]
+    filler = Filler(fabric, routing, hosts, pairs, rng)
     crossings = np.zeros(fabric.directed_count)
     rounds = pack(pairs, crossings, at_once)
-    rounds += pack(_missing(pairs, crossings, cover), crossings, at_once)
-    return ProbePlan(tuple(rounds), tuple(pairs), tuple(refused), crossings)
+    sets, most_gbps = _filled(fabric, pairs, filler)
+    rounds += pack_sets(sets, crossings, at_once)
+    rounds += pack(_missing(pairs, rounds, crossings, cover), crossings, at_once)
+    return ProbePlan(tuple(rounds), tuple(pairs), tuple(refused), crossings, most_gbps, filler)
+
+
+def _filled(fabric: Fabric, pairs: Sequence[Pair], filler: Filler) -> tuple[list[Round], Floats]:
+    """Sets for the links that no single flow fills, and the most that any flows can bring over each link."""
+    speeds = fabric.directed_gbps
+    level = _levels(fabric, [flow for pair in pairs for flow in pair.flows])
+    most = speeds.copy()
+    up = np.repeat(fabric.links.state == LinkState.UP, 2)
+    short = [int(link) for link in np.flatnonzero(up & (level < _NEARLY * speeds))]
+    sets: list[Round] = []
+    for link in short:
+        if level[link] >= _NEARLY * speeds[link]:
+            continue
+        left = frozenset(one for one in short if level[one] < _NEARLY * speeds[one])
+        filling = filler.fill(link, like=left)
+        if filling is None or filling.gbps < _NEARLY * speeds[link]:
+            most[link] = filler.most_gbps(link)
+        if filling is not None and filling.gbps * _NEARLY > level[link]:
+            sets.append(filling.flows)
+            level = np.maximum(level, _loads(fabric, filling.flows))
+    return sets, most
+
+
+def _levels(fabric: Fabric, flows: Iterable[ProbeFlow]) -> Floats:
+    """(2L,) rate of the fastest of these flows over each directed link."""
+    level = np.zeros(fabric.directed_count)
+    for flow in flows:
+        rows = list(flow.links)
+        level[rows] = np.maximum(level[rows], flow.nominal_gbps)
+    return level
+
+
+def _loads(fabric: Fabric, flows: Round) -> Floats:
+    """(2L,) rate of flows that run at once over each directed link."""
+    loads = np.zeros(fabric.directed_count)
+    for flow in flows:
+        loads[list(flow.links)] += flow.nominal_gbps
+    return loads
 
 
 def wanted_pairs(
@@ -131,9 +185,7 @@ def _cabled_nics(fabric: Fabric, host: str) -> list[int]:
     return [nic for nic in fabric.nics(host) if fabric.link_of_port[nic] >= 0 and fabric.ports.address[nic]]
 
 
-def pack(
-    pairs: Iterable[Pair], crossings: np.ndarray[tuple[int], np.dtype[np.float64]], at_once: int
-) -> list[Round]:
+def pack(pairs: Iterable[Pair], crossings: Floats, at_once: int) -> list[Round]:
     """Rounds that hold one flow of each pair; adds to `crossings` what they cross.
 
     Greedy: a round takes the pair whose NICs have most left to do, over the free path that was crossed least.
@@ -166,7 +218,23 @@ def pack(
     return rounds
 
 
-def _crossed(flow: ProbeFlow, crossings: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def pack_sets(sets: Iterable[Round], crossings: Floats, at_once: int) -> list[Round]:
+    """Rounds of whole sets that share no link, at most `at_once` flows in each where a set is not larger; as `pack`."""
+    rounds: list[list[ProbeFlow]] = []
+    for flows in sets:
+        links = frozenset().union(*(flow.links for flow in flows))
+        for flow in flows:
+            crossings[list(flow.links)] += 1
+        for taken in rounds:
+            if len(taken) + len(flows) <= at_once and all(links.isdisjoint(flow.links) for flow in taken):
+                taken.extend(flows)
+                break
+        else:
+            rounds.append(list(flows))
+    return [tuple(flows) for flows in rounds]
+
+
+def _crossed(flow: ProbeFlow, crossings: Floats) -> float:
     """Sum of squares favours a path with evenly used links over one with a busy and an idle link."""
     return sum(
         probability * float(np.square(crossings[list(links)]).sum())
@@ -174,22 +242,37 @@ def _crossed(flow: ProbeFlow, crossings: np.ndarray[tuple[int], np.dtype[np.floa
     )
 
 
-def _missing(
-    pairs: Sequence[Pair], crossings: np.ndarray[tuple[int], np.dtype[np.float64]], cover: int
-) -> list[Pair]:
-    """Pairs, each cut down to the flow over the wanted path, that bring every link up to `cover` crossings."""
+def _missing(pairs: Sequence[Pair], rounds: Sequence[Round], crossings: Floats, cover: int) -> list[Pair]:
+    """Pairs, each cut down to the flow over the wanted path, that give every link its fastest flow and `cover` crossings."""
     by_link: dict[int, list[tuple[Pair, ProbeFlow]]] = {}
     for pair in pairs:
         for flow in pair.flows:
             for link in flow.links:
                 by_link.setdefault(link, []).append((pair, flow))
     expected = crossings.copy()
-    added = []
+    level: dict[int, float] = {}
+    added: list[Pair] = []
+
+    def note(flow: ProbeFlow) -> None:
+        for link in flow.links:
+            level[link] = max(level.get(link, 0.0), flow.nominal_gbps)
+
+    def add(pair: Pair, flow: ProbeFlow) -> None:
+        added.append(type(pair)(pair.src_port, pair.dst_port, (flow,)))
+        note(flow)
+        for probability, links in flow.alternatives:
+            expected[list(links)] += probability
+
+    for flows in rounds:
+        for flow in flows:
+            note(flow)
+    for link, candidates in by_link.items():
+        pair, flow = max(candidates, key=lambda one: one[1].nominal_gbps)
+        if level.get(link, 0.0) < _NEARLY * flow.nominal_gbps:
+            add(pair, flow)
     for link, candidates in by_link.items():
         for pair, flow in candidates:
             if expected[link] >= cover:
                 break
-            added.append(type(pair)(pair.src_port, pair.dst_port, (flow,)))
-            for probability, links in flow.alternatives:
-                expected[list(links)] += probability
+            add(pair, flow)
     return added

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from nettune.qualify.flows import FlowResult, FlowState
 from nettune.qualify.ports import TCP_PORT, UDP_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from nettune.launch.caller import Caller
     from nettune.qualify.flows import ProbeFlow
     from topology.fabric import Fabric
 
@@ -21,22 +22,6 @@ _DEFAULT_MTU = 1500
 _GAP_S = 0.04
 """A pause that no schedule of a busy machine explains: kernel arrival times, far above a round trip."""
 _STALLED_RATIO = 0.05
-
-
-class Caller(Protocol):
-    """What is needed of `nettune.launch.Agents`."""
-
-    placement: tuple[str, ...]
-
-    def call(
-        self,
-        function: str,
-        kwargs: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None,
-        ranks: Sequence[int] | None = None,
-        timeout_s: float = 60.0,
-    ) -> list[Any]:
-        """Run a function in the processes of these ranks; results in their order."""
-        ...
 
 
 class Session:
@@ -74,7 +59,7 @@ class Session:
     def run(
         self, flows: Sequence[ProbeFlow], duration_s: float, *, stage: int = 1, pace: float
     ) -> list[FlowResult]:
-        """One round; all flows at the same time, each held to `pace` of its path's nominal rate (on the wire).
+        """One round; all flows at the same time, each held to `pace` of its nominal rate (on the wire).
 
         Raises:
             AgentError: a host's agent died or hung; it is named.
@@ -115,12 +100,14 @@ class Session:
             sent |= answer["sent"]
             received |= answer["received"]
         results = []
+        alone = len({flow.fills for flow in flows}) == 1 and (len(flows) == 1 or flows[0].fills >= 0)
+        alone = alone or stage > 1
         for number, flow in enumerate(flows):
             key_text = str(number + 1000 * self._rounds)
             results.append(
                 self._result(
                     flow, sent[key_text], received[key_text], offered[number], duration_s,
-                    stage=stage, round=self._rounds, alone=len(flows) == 1 or stage == 2, pace=pace,
+                    stage=stage, round=self._rounds, alone=alone, pace=pace,
                 )
             )  # fmt: skip
         self.results += results

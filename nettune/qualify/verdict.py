@@ -1,8 +1,7 @@
-"""From suspects and transfers to findings: FAIL and WARN for elements, PASS for what was shown, UNKNOWN for what was not."""
+"""From suspects to findings, and the rule that holds whatever the odds say: what is bad again and again is no PASS."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,18 +9,22 @@ import numpy as np
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 from nettune.qualify.flows import FlowState
-from nettune.qualify.likelihood import Kind
+from nettune.qualify.kinds import Kind
+from nettune.qualify.likelihood import expected
 from nettune.qualify.thresholds import limit
 from nettune.units import format_rate
-from topology.fabric import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nettune.qualify.flows import FlowResult
     from nettune.qualify.infer import Suspect
+    from nettune.qualify.observe import Odd
+    from nettune.qualify.passes import Weighed
     from topology.fabric import Fabric
 
+_LIKELY_RIVAL = 0.1
+"""A rival of this probability or more is named beside the first one."""
 _FIX = {
     Kind.RATE: "look for a wrong speed, a rate limit or a bad lane at both ends of this cable",
     Kind.LOSS: "clean or replace the cable and its transceivers; read the error counters at both ends",
@@ -31,19 +34,12 @@ _FIX = {
 }
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """A suspect with what the re-test said: log likelihood ratio of the fault over the re-test's flows, None without any."""
-
-    suspect: Suspect
-    confirmation: float | None
-
-
 def link_findings(fabric: Fabric, weighed: Sequence[Weighed], slow_hosts: Sequence[str]) -> list[Finding]:
     """A finding for each suspect.
 
-    FAIL needs odds of `certain`, a re-test that agrees, and a size beyond the limit. A rate or a flap that is seen on
-    the NIC of a slow host is the host's, and only a warning.
+    FAIL needs a size beyond the limit and either odds of `certain` with a re-test that agrees, or a way over it that
+    was as bad in every test alone. A rate or a flap that is seen on the NIC of a slow host is the host's, and only a
+    warning. Rivals that the tests do not tell from it are named in the sentence.
     """
     return [_finding(fabric, one, slow_hosts) for one in weighed]
 
@@ -51,19 +47,22 @@ def link_findings(fabric: Fabric, weighed: Sequence[Weighed], slow_hosts: Sequen
 def _finding(fabric: Fabric, one: Weighed, slow_hosts: Sequence[str]) -> Finding:
     suspect = one.suspect
     evidence = _evidence(fabric, suspect)
-    what, serious = _describe(suspect, evidence)
-    confirmed = one.confirmation is not None and one.confirmation > 2.0
-    status = Status.FAIL if suspect.log_odds >= limit("certain") and confirmed and serious else Status.WARN
-    notes = []
+    what, serious = _describe(fabric, suspect, evidence)
+    convicted = one.repeated or (suspect.log_odds >= limit("certain") and one.confirmed)
+    status = Status.FAIL if convicted and serious and not one.refuted else Status.WARN
+    notes = ["but it carried its rate in another test"] if one.refuted else []
     if one.confirmation is None:
         notes.append("not tested again for lack of time")
-    elif not confirmed:
+    elif not one.confirmed and not one.repeated:
         notes.append("a second test did not show it")
     ends = {node for node, _ in suspect.candidate.element.ends or ()}
     slow = sorted(ends & set(slow_hosts))
     if slow and suspect.kind is not Kind.MTU:
         status = Status.WARN
         notes.append(f"explained by the slow host {slow[0]}")
+    others = [f"{element} ({p:.0%})" for element, p in suspect.rivals if p >= _LIKELY_RIVAL]
+    if others:
+        what = f"it or {' or '.join(others)}: {what}"
     return Finding(
         check=str(suspect.kind),
         status=status,
@@ -75,10 +74,60 @@ def _finding(fabric: Fabric, one: Weighed, slow_hosts: Sequence[str]) -> Finding
     )
 
 
+def named_elements(findings: Sequence[Finding]) -> set[ElementId]:
+    """Elements of findings that are FAIL or WARN, and their likely rivals."""
+    bad = [finding for finding in findings if finding.status in {Status.FAIL, Status.WARN}]
+    rivals = {
+        ElementId(name)
+        for finding in bad
+        for name, p in finding.evidence.get("rivals", {}).items()
+        if p >= _LIKELY_RIVAL
+    }
+    return {finding.where for finding in bad} | rivals
+
+
+def sealed(fabric: Fabric, findings: Sequence[Finding], repeats: Sequence[Odd]) -> list[Finding]:
+    """The findings, such that no check passes for which a way was bad again when tested alone.
+
+    Every repeated oddity needs a FAIL or WARN that names an element on its way; one that has none gets it here, for
+    the way's first cable with the others as rivals. PASS findings of its checks, and of checks with a FAIL or WARN of a
+    link, are taken out.
+    """
+    kept = list(findings)
+    for odd in repeats:
+        links = sorted(odd.flow.links)
+        names = {fabric.link_element(link // 2) for link in links}
+        names |= {
+            fabric.node_element(int(node)) for node in fabric.ports.node[fabric.directed_ports[links]].flat
+        }
+        if named_elements(kept).isdisjoint(names):
+            kept.append(_unnamed(fabric, odd))
+    bad = {finding.check for finding in kept if finding.status in {Status.FAIL, Status.WARN}}
+    bad |= {str(kind) for odd in repeats for kind in odd.kinds}
+    return [finding for finding in kept if not (finding.status is Status.PASS and finding.check in bad)]
+
+
+def _unnamed(fabric: Fabric, odd: Odd) -> Finding:
+    cables = sorted({link // 2 for link in odd.flow.links})
+    first, *others = (fabric.link_element(cable) for cable in cables)
+    kind = min(odd.kinds, key=list(Kind).index)
+    worst = min(row.ratio * row.pace if row.ratio == row.ratio else 1.0 for row in odd.seen)
+    return Finding(
+        check=str(kind),
+        status=Status.FAIL if odd.firm and odd.tests > 1 and kind is not Kind.LOSS else Status.WARN,
+        where=first,
+        what=f"it or {' or '.join(map(str, others))}: transfers over all of them were bad in each of "
+        f"{len(odd.seen)} tests, carrying {worst:.0%} of nominal in the worst",
+        evidence={"rivals": {str(name): 1 / len(cables) for name in others}, "tests": len(odd.seen)},
+        probability=1 / len(cables),
+        fix=_FIX[kind],
+    )
+
+
 def _evidence(fabric: Fabric, suspect: Suspect) -> dict[str, Any]:
-    flows = suspect.crossing
+    flows = [flow for flow in suspect.crossing if not flow.flow.parts]
     way = suspect.candidate.one_way
-    shares = [flow.share for flow in flows if flow.share == flow.share and flow.state is FlowState.OK]
+    shares = [row.share for row in suspect.crossing if row.share == row.share and row.state is FlowState.OK]
     return {
         "direction": "both" if way is None else fabric.directed_name(way),
         "flows": len(flows),
@@ -97,20 +146,48 @@ def _is_bad(flow: FlowResult) -> bool:
     return flow.state is not FlowState.OK or flow.ratio < 0.97 or flow.lost > 0 or flow.mtu_ok is False
 
 
-def _describe(suspect: Suspect, evidence: dict[str, Any]) -> tuple[str, bool]:
+def own_share(fabric: Fabric, row: FlowResult, links: frozenset[int]) -> float:
+    """Share of their nominal rate that these links carried, if they and nothing else limited an observation; at most 1."""
+    speeds = fabric.directed_gbps
+    shares = np.linspace(0.01, 1.0, 100)
+    return float(np.interp(row.ratio, expected(row.flow, links, speeds, shares / row.pace), shares))
+
+
+def _describe_rate(fabric: Fabric, suspect: Suspect, evidence: dict[str, Any], way: str) -> tuple[str, bool]:
+    links = suspect.candidate.links
+    speeds = fabric.directed_gbps
+    rows = [row for row in suspect.crossing if row.ratio == row.ratio]
+    # Only what asks the element for more than it carries can show it.
+    asking = [
+        row
+        for row in rows
+        if expected(row.flow, links, speeds, np.array([suspect.size / row.pace]))[0] < 0.99
+    ] or rows
+    second = [row for row in asking if row.stage > 1] or asking
+    slow = [row for row in second if row.ratio < 0.97] or second
+    # Nothing makes a slow link faster, and a busy machine makes any slower: the best of them is its own.
+    share = max((own_share(fabric, row, links) for row in slow), default=suspect.size)
+    bad = sum(row.ratio < 0.97 for row in asking)
+    tests = "tests" if any(row.flow.parts for row in asking) else "transfers"
+    evidence |= {"share_of_nominal": share, "flows": len(asking), "bad_flows": bad}
+    nominal_gbps = max((float(speeds[link]) for link in links), default=0.0)
+    text = (
+        f"carries {share:.0%} of its {format_rate(nominal_gbps)}{way}; {bad} of {len(asking)} {tests} over it"
+    )
+    text += " are slow" if len(asking) == len(rows) else " that ask for more are slow"
+    return text, share < limit("link-rate-fail")
+
+
+def _describe(fabric: Fabric, suspect: Suspect, evidence: dict[str, Any]) -> tuple[str, bool]:
     """(sentence, whether the size is beyond the limit of FAIL)."""
     way = "" if evidence["direction"] == "both" else f" from {evidence['direction'].replace(' > ', ' to ')}"
     seen = f"{evidence['bad_flows']} of {evidence['flows']} transfers over it"
     if suspect.kind is Kind.RATE:
-        second = [flow for flow in suspect.crossing if flow.stage == 2] or list(suspect.crossing)
-        shares = [flow.share for flow in second if flow.share == flow.share]
-        share = float(np.median(shares)) if shares else suspect.size
-        evidence["share_of_nominal"] = share
-        nominal = format_rate(second[0].flow.nominal_gbps) if second else ""
-        return f"carries {share:.0%} of its {nominal}{way}; {seen} are slow", share < limit("link-rate-fail")
+        return _describe_rate(fabric, suspect, evidence, way)
     if suspect.kind is Kind.LOSS:
         lost, packets = evidence["packets_lost"], evidence["packets"]
         low, high = loss_interval(lost, packets)
+        packets = max(packets, 1)
         evidence |= {"loss": lost / packets, "loss_low": low, "loss_high": high}
         text = f"loses {lost / packets:.2%} of the packets{way} (95% interval {low:.2%} to {high:.2%})"
         return f"{text}; {seen} lost some", low > limit("link-loss-fail")
@@ -132,48 +209,3 @@ def loss_interval(lost: int, packets: int) -> tuple[float, float]:
     low = float(betaincinv(lost, packets - lost + 1, 0.025)) if lost else 0.0
     high = float(betaincinv(lost + 1, packets - lost, 0.975)) if lost < packets else 1.0
     return low, high
-
-
-def state_findings(fabric: Fabric) -> list[Finding]:
-    """Links that are down, as the fabric says; a switch without any link that is up is named instead of its links."""
-    down = [int(row) for row in np.flatnonzero(fabric.links.state == LinkState.DOWN)]
-    ends = np.concatenate([fabric.links.port_a, fabric.links.port_b])
-    states = np.tile(fabric.links.state, 2)
-    findings = []
-    named: set[int] = set()
-    for node in np.unique(fabric.ports.node[ends[states == LinkState.DOWN]]):
-        own = states[fabric.ports.node[ends] == node]
-        links = [row for row in down if node in _nodes(fabric, row)]
-        if len(own) > 1 and not np.any(own == LinkState.UP):
-            named.update(links)
-            what = f"all its {len(links)} links are down"
-            findings.append(
-                _down(fabric.node_element(int(node)), what, [str(fabric.link_element(row)) for row in links])
-            )
-    findings += [
-        _down(fabric.link_element(row), "is down", [str(fabric.link_element(row))])
-        for row in down
-        if row not in named
-    ]
-    if findings:
-        return findings
-    what = f"all {len(fabric.links.state)} links are up"
-    return [Finding(check="link-state", status=Status.PASS, where=ElementId.fabric(), what=what)]
-
-
-def _nodes(fabric: Fabric, link: int) -> tuple[int, int]:
-    return int(fabric.ports.node[fabric.links.port_a[link]]), int(
-        fabric.ports.node[fabric.links.port_b[link]]
-    )
-
-
-def _down(where: ElementId, what: str, links: list[str]) -> Finding:
-    return Finding(
-        check="link-state",
-        status=Status.FAIL,
-        where=where,
-        what=what,
-        evidence={"links": links},
-        probability=1.0,
-        fix="bring it up, or take it out of the fabric's plan",
-    )

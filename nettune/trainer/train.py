@@ -3,7 +3,7 @@
 These functions run inside a rank's process and keep its state between calls, so that a new initialisation (new
 process group, new connections) costs no new process:
 
-    setup -> run -> measure_compute -> teardown -> setup with a new port -> ...
+    setup -> run -> measure_compute -> teardown -> setup with a new store -> ...
 
 Arguments and results are JSON. CPU and gloo only; times come from the clock of the host.
 """
@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 from torch import distributed as dist
-from torch._C._distributed_c10d import Store
 from torch.nn.parallel import DistributedDataParallel
 
+from collectives.backends.joining import GroupError, one_line_errors
+from collectives.backends.torch_group import Joined, join, leave
 from nettune.errors import InputError
 from nettune.launch.agent import emit
 from nettune.trainer import data
 from nettune.trainer.config import TrainConfig
-from nettune.trainer.group import GroupError, collective_errors, join
 from nettune.trainer.model import GPT, build_model
 from nettune.trainer.overlap import BucketTimeline, ddp_logging
 from nettune.trainer.step import freeze_imports, make_optimizer, no_collector, timed_step
@@ -47,9 +47,7 @@ class _Learner:
 class _Job:
     """What one initialisation holds."""
 
-    rank: int
-    world_size: int
-    store: Store
+    joined: Joined
     learner: _Learner
     ddp: DistributedDataParallel
     timeline: BucketTimeline
@@ -84,9 +82,9 @@ def setup(
     Args:
         rank: this process's rank.
         world_size: ranks of the job.
-        master_addr: address of rank 0, reachable from every rank.
-        master_port: a TCP port that is free there; a fresh one for each setup.
-        iface: network interface of gloo's connections.
+        master_addr: where the store is: from `joining.serve_store` on rank 0's process, or from torchrun.
+        master_port: its TCP port; where nobody serves it yet, rank 0 does now.
+        iface: network interface of gloo's connections; None leaves it to the environment.
         config: JSON form of a TrainConfig.
         timeout_s: for joining and for every collective afterwards.
         threads: torch threads of this rank.
@@ -114,7 +112,7 @@ def setup(
     )
     learner = _learner(settings)
     started = time.perf_counter()
-    store = join(
+    joined = join(
         rank=rank,
         world_size=world_size,
         master_addr=master_addr,
@@ -123,8 +121,8 @@ def setup(
         timeout_s=timeout_s,
     )
     try:
-        with collective_errors(rank, "setting up DDP"):
-            _check_same_weights(store, rank, learner)
+        with one_line_errors(joined, "setting up DDP", computes=True):
+            _check_same_weights(joined, learner)
             timeline = BucketTimeline(world_size)
             # Weights are equal already, so nothing is broadcast: on a slow link that would cost more than a step.
             ddp = DistributedDataParallel(
@@ -136,9 +134,9 @@ def setup(
             # A lambda, because DDP refuses a hook whose annotations are strings.
             ddp.register_comm_hook(None, lambda _state, bucket: timeline.all_reduce(bucket))
     except BaseException:
-        dist.destroy_process_group()
+        leave()
         raise
-    _PROCESS.job = _Job(rank, world_size, store, learner, ddp, timeline, batches)
+    _PROCESS.job = _Job(joined, learner, ddp, timeline, batches)
     return {
         "rank": rank,
         "init_s": time.perf_counter() - started,
@@ -173,7 +171,7 @@ def run(*, steps: int, warmup: int = 2, stream: bool = False) -> dict[str, Any]:
     if steps < 1 or warmup < 0:
         raise InputError("run needs at least 1 step, and no negative warmup")
     records = []
-    with collective_errors(job.rank, "an all-reduce of the gradients"), no_collector():
+    with one_line_errors(job.joined, "an all-reduce of the gradients", computes=True), no_collector():
         for index in range(warmup + steps):
             record = _train_step(job)
             if index >= warmup:
@@ -181,7 +179,7 @@ def run(*, steps: int, warmup: int = 2, stream: bool = False) -> dict[str, Any]:
                 if stream:
                     emit({"event": "step", **record})
     return {
-        "rank": job.rank,
+        "rank": job.joined.rank,
         "steps": records,
         "bucket_bytes": list(job.timeline.sizes_bytes),
         "weights_digest": _weights_digest(job.learner),
@@ -211,12 +209,12 @@ def measure_compute(*, steps: int, warmup: int = 1) -> dict[str, Any]:
     model = copy.deepcopy(job.learner.model)
     optimizer = make_optimizer(model, job.learner.config)
     records = []
-    with collective_errors(job.rank, "the barrier before a step"), no_collector():
+    with one_line_errors(job.joined, "the barrier before a step", computes=True), no_collector():
         for index in range(warmup + steps):
             dist.barrier()
             clock, _ = timed_step(model, optimizer, job.batches, index)
             records.append({"step_s": sum(clock.parts.values()), **clock.parts})
-    return {"rank": job.rank, "steps": records[warmup:]}
+    return {"rank": job.joined.rank, "steps": records[warmup:]}
 
 
 def teardown(*, keep_model: bool = True) -> dict[str, Any]:
@@ -230,12 +228,11 @@ def teardown(*, keep_model: bool = True) -> dict[str, Any]:
         del job.ddp
         for parameter in job.learner.model.parameters():
             parameter.grad = None  # a view of a bucket of the reducer that is going away
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    leave()
     if not keep_model:
         _PROCESS.learner = None
     gc.collect()
-    return {"rank": job.rank if job is not None else None}
+    return {"rank": job.joined.rank if job is not None else None}
 
 
 def _learner(settings: TrainConfig) -> _Learner:
@@ -247,13 +244,13 @@ def _learner(settings: TrainConfig) -> _Learner:
     return _PROCESS.learner
 
 
-def _check_same_weights(store: Store, rank: int, learner: _Learner) -> None:
+def _check_same_weights(joined: Joined, learner: _Learner) -> None:
     digest = _weights_digest(learner)
-    if rank == 0:
-        store.set("weights", digest)
-    if store.get("weights").decode() != digest:
+    if joined.rank == 0:
+        joined.store.set("weights", digest)
+    if joined.store.get("weights").decode() != digest:
         raise GroupError(
-            f"rank {rank} holds other weights than rank 0; give all ranks the same config, and drop kept models with "
+            f"rank {joined.rank} holds other weights than rank 0; give all ranks the same config, and drop kept models with "
             "teardown(keep_model=False)"
         )
 

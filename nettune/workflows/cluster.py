@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import count
+from dataclasses import dataclass
 
 from nettune.errors import InputError
 from nettune.lab import Lab
@@ -16,7 +14,6 @@ from topology.discovery.l3 import Discovery
 from topology.discovery.live import discover
 
 Counters = Callable[[], Mapping[tuple[str, str], Sequence[int]]]
-_FIRST_PORT = 29500
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,6 @@ class Cluster:
         discovery: fabric, routing, findings of the structure, and what was dropped on the way.
         iface: network interface of the ranks' traffic: the first rail's.
         counters: reads (node, port) -> (rx bytes, tx bytes, ...) of all ports.
-        fresh_port: gives TCP ports that no run of this process has used yet.
     """
 
     name: str
@@ -39,7 +35,6 @@ class Cluster:
     discovery: Discovery
     iface: str
     counters: Counters
-    fresh_port: Callable[[], int] = field(default_factory=lambda: partial(next, count(_FIRST_PORT)))
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -51,11 +46,6 @@ class Cluster:
         """Nominal speed of the slowest NIC on the ranks' rail: what busbw is held against."""
         fabric = self.discovery.fabric
         return min(float(fabric.ports.speed_gbps[fabric.port_row(host, self.iface)]) for host in self.hosts)
-
-    def address(self, host: str) -> str:
-        """IP address of a host's first NIC."""
-        fabric = self.discovery.fabric
-        return fabric.ports.address[fabric.nics(host)[0]]
 
     def carrier_changes(self) -> dict[tuple[str, str], int]:
         """(node, port) -> times that its carrier came or went since it was made."""

@@ -49,21 +49,21 @@ def compose(data: Data) -> Report:
         findings = worst_first(Finding.from_json(entry) for entry in data.get("findings", []))
         fabric = Fabric.from_json(data["fabric"]) if "fabric" in data else None
         return Report(
-            title=_TITLES.get(data["verb"], f"nettune {data['verb']}"),
+            title=_title(data),
             subtitle=_subtitle(data, fabric),
             summary=_summary(data),
             sections=[section for section in _sections(data, fabric, findings) if section.parts],
             meta=_meta(data),
             verdict=_verdict(data, findings),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise InputError(
             f"results of another version, or damaged: {type(error).__name__}: {error}"
         ) from error
 
 
 def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Iterator[Section]:
-    if fabric is not None:
+    if fabric is not None and ("qualify" in data or findings):
         yield part.qualification(data, fabric, findings)
     if fabric is not None and "placements" in data:
         yield part.placement(data, fabric)
@@ -78,6 +78,15 @@ def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Ite
     yield _method(data)
 
 
+def _title(data: Data) -> str:
+    verb = data["verb"]
+    if data.get("fault"):
+        return f"nettune {verb}: a fault in an emulated fabric, and what the transfers say of it"
+    if data.get("mode") == "loopback":
+        return f"nettune {verb}: what can be measured where no fabric can be emulated"
+    return _TITLES.get(verb, f"nettune {verb}")
+
+
 def _subtitle(data: Data, fabric: Fabric | None) -> str:
     if fabric is None:
         return "ranks on this machine's loopback, no fabric between them"
@@ -90,8 +99,13 @@ def _verdict(data: Data, findings: Sequence[Finding]) -> Verdict | None:
     if code != 0:
         first = findings[0]
         return Verdict(Status.FAIL if code == 1 else Status.UNKNOWN, f"{first.where}: {first.what}")
-    points = data.get("mfu_delta_points")
-    gain = f"the order of ranks buys {points:+.1f} points of MFU" if points is not None else ""
+    points, bounds = data.get("mfu_delta_points"), data.get("mfu_delta_ci")
+    if points is None or bounds is None:
+        gain = ""
+    elif bounds[0] > 0:
+        gain = f"the order of ranks buys {points:+.1f} points of MFU"
+    else:
+        gain = f"no gain in MFU is shown ({bounds[0]:+.1f} to {bounds[1]:+.1f} points)"
     fit = "the fabric is fit" if "qualify" in data else ""
     said = ", and ".join(sentence for sentence in (fit, gain) if sentence)
     return Verdict(Status.PASS, said) if said else None
@@ -126,11 +140,33 @@ def _summary(data: Data) -> list[KeyFigure]:
                 f"({ratio.lo - 1:+.0%} to {ratio.hi - 1:+.0%}), {step[0] * 1e3:.0f} to {step[1] * 1e3:.0f} ms",
             ),
         ]
+    if "job" in data:
+        figures += _placed(data["placements"])
+        figures.append(KeyFigure("launcher files", f"{len(data['files'])}", ", ".join(data["files"])))
+        figures += [KeyFigure("not written", name, reason) for name, reason in data["refused"].items()]
+    if "sweep" in data and "train" not in data:
+        swept = data["sweep"]
+        figures.append(KeyFigure(swept["knob"], f"{swept['kept']:g}", swept["reason"]))
     if "second" in data:
         gain = Interval(**data["second"]["speedup"]["depth-first"])
         detail = f"than depth-first ({gain.lo:.1f} to {gain.hi:.1f})"
         figures.append(KeyFigure("PP x DP job", f"{gain.median:.1f}x faster", detail))
     return figures
+
+
+def _placed(placements: Data) -> list[KeyFigure]:
+    ours = placements[OURS]
+    others = ", ".join(
+        f"{name} {one['cost_us'] / 1e3:.1f}" for name, one in placements.items() if name != OURS
+    )
+    return [
+        KeyFigure("time of a step", f"{ours['cost_us'] / 1e3:.1f} ms", f"predicted, p95; {others}"),
+        KeyFigure(
+            "lower bound",
+            f"{ours['bound_us'] / 1e3:.1f} ms",
+            f"no order can be faster; gap {ours['gap']:.0%}",
+        ),
+    ]
 
 
 def _method(data: Data) -> Section:
@@ -144,10 +180,10 @@ def _method(data: Data) -> Section:
 
 def _meta(data: Data) -> dict[str, str]:
     machine = data.get("machine", {})
-    return {
+    known = {
         "command": data.get("command", "nettune demo"),
         "made": data.get("created", ""),
         "nettune": data.get("version", ""),
         "machine": f"{machine.get('cores')} cores, Linux {machine.get('kernel')}, Python {machine.get('python')}",
-        **{key: str(value) for key, value in machine.get("environment", {}).items()},
     }
+    return {key: str(value) for key, value in {**known, **machine.get("environment", {})}.items()}

@@ -67,7 +67,7 @@ def _on_lab(run: Run, fault: str | None) -> int:
             steps.compared(run, agents, orders, traffic, effort.bench, cluster)
             both = {name: orders[name] for name in (AGAINST, OURS)}
             steps.sized(run, agents, both, setup.SIZES_BYTES, effort.bench)
-            training = Training(cluster, agents, setup.TRAIN)
+            training = Training(agents, cluster.iface, setup.TRAIN)
             hosts = orders[OURS]
             peak = steps.peak_of(run, training, hosts)
             kept = steps.swept(run, training, hosts, peak, setup.KNOB, effort.sweep_inits)
@@ -107,7 +107,15 @@ def _on_loopback(run: Run) -> None:
         steps.compared(
             run, agents, {"loopback": here.hosts}, traffic, replace(effort.bench, iface=here.iface)
         )
-        training = Training(here, agents, setup.TRAIN)
+        training = Training(agents, here.iface, setup.TRAIN)
         peak = steps.peak_of(run, training, here.hosts)
-        steps.swept(run, training, here.hosts, peak, setup.KNOB, effort.sweep_inits)
-        steps.trained(run, training, {"loopback": here.hosts}, peak, inits=2, steps=effort.train_steps)
+        kept = steps.swept(run, training, here.hosts, peak, setup.KNOB, effort.sweep_inits)
+        steps.trained(
+            run,
+            training,
+            {"loopback": here.hosts},
+            peak,
+            inits=2,
+            steps=effort.train_steps,
+            **{setup.KNOB.name: kept},
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
 
 from collectives.communicator import PRELOAD
@@ -17,7 +16,7 @@ NOT_SHOWN = (
 
 @dataclass(frozen=True)
 class Loopback:
-    """Ranks that share this machine; satisfies `training.Reach`."""
+    """Ranks that share this machine."""
 
     iface: str = "lo"
 
@@ -25,19 +24,6 @@ class Loopback:
     def hosts(self) -> tuple[str, ...]:
         """One label a rank."""
         return tuple(f"local{rank}" for rank in range(RANKS))
-
-    def address(self, host: str) -> str:
-        """Always 127.0.0.1, whatever the label."""
-        assert host in self.hosts
-        return "127.0.0.1"
-
-    @staticmethod
-    def fresh_port() -> int:
-        """A port that the kernel says is free now."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            return port
 
     def agents(self) -> Agents:
         """One persistent agent a rank."""

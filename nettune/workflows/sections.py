@@ -55,6 +55,8 @@ def qualification(data: Data, fabric: Fabric, findings: list[Finding]) -> Sectio
                 caption="Delivered rate of the paced pairwise transfers, sender by receiver; lines separate leaves.",
             )
         )
+    if not qualified:
+        return Section("Structure", "What the nodes say of themselves; no transfer has tested it.", parts)
     lead = "Every host and every link was tested by real transfers whose path is known from the hash."
     return Section("Qualification", lead, parts)
 

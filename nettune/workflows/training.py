@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
+from collectives.communicator import call_to_join, seat_agents
 from nettune.launch import Agents
 from nettune.trainer.config import TrainConfig
 from nettune.trainer.flops import Flops, count_flops
 from nettune.trainer.peak import Peak, cluster_peak
-
-
-class Reach(Protocol):
-    """How ranks reach one another; `Cluster` is one."""
-
-    @property
-    def iface(self) -> str:
-        """Network interface of the ranks' traffic."""
-        ...
-
-    @property
-    def fresh_port(self) -> Callable[[], int]:
-        """Gives a TCP port that is free on the first rank's host."""
-        ...
-
-    def address(self, host: str) -> str:
-        """IP address of a host on that interface."""
-        ...
-
 
 _TRAIN = "nettune.trainer.train"
 _SETUP_TIMEOUT_S = 60.0
@@ -38,14 +20,14 @@ class Training:
     """A job on agents; every `run` makes new connections, hence draws new ports.
 
     Args:
-        reach: how ranks reach one another.
         agents: one agent per host.
+        iface: network interface of the ranks' traffic.
         config: the job.
     """
 
-    def __init__(self, reach: Reach, agents: Agents, config: TrainConfig) -> None:
-        self._reach = reach
+    def __init__(self, agents: Agents, iface: str, config: TrainConfig) -> None:
         self._agents = agents
+        self._iface = iface
         self.config = config
 
     @property
@@ -88,18 +70,11 @@ class Training:
         return cluster_peak(measured)
 
     def _set_up(self, order: Sequence[str], changes: Mapping[str, Any]) -> None:
-        rank_of = {host: rank for rank, host in enumerate(order)}
-        shared = {
-            "world_size": len(order),
-            "master_addr": self._reach.address(order[0]),
-            "master_port": self._reach.fresh_port(),
-            "iface": self._reach.iface,
-            "config": self.config.with_changes(**changes).to_json(),
-            "timeout_s": _SETUP_TIMEOUT_S,
-        }
-        placement = self._agents.placement
-        self._agents.call(
+        call_to_join(
+            self._agents,
             f"{_TRAIN}:setup",
-            lambda agent: {"rank": rank_of[placement[agent]], **shared},
-            timeout_s=_SETUP_TIMEOUT_S + 10,
+            seat_agents(self._agents.placement, order),
+            [self._iface] * len(order),
+            timeout_s=_SETUP_TIMEOUT_S,
+            config=self.config.with_changes(**changes).to_json(),
         )

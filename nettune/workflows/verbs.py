@@ -157,12 +157,13 @@ def train_on_lab(
         AgentError: a rank failed.
     """
     names = _order_names(ab)
+    config = DEMO_CONFIG.with_changes(bucket_cap_mib=bucket_cap_mib)
     with _on_lab("train", lab_name, runs, progress, f"--ab {ab}", seed) as (run, cluster):
         orders = steps.placed(
             run, cluster.discovery.routing, steps.all_reduce(cluster, DEMO_CONFIG.model.gradient_bytes), names
         )
         with cluster.agents(steps.TORCH) as agents:
-            training = Training(cluster, agents, DEMO_CONFIG.with_changes(bucket_cap_mib=bucket_cap_mib))
+            training = Training(agents, cluster.iface, config)
             peak = steps.peak_of(run, training, cluster.hosts)
             steps.trained(run, training, orders, peak, inits=inits, steps=count)
         return run.finish(0)
@@ -180,13 +181,15 @@ def sweep_on_lab(
     knob = Knob.parse(words)
     if knob.name != "bucket_cap_mib":
         raise InputError(f"knob {knob.name!r} is not known; known: bucket_cap_mib")
+    if len(knob.values) < 2:
+        raise InputError(f"{words!r} has a single value; a sweep compares at least two")
     for value in knob.values:
         DEMO_CONFIG.with_changes(**{knob.name: value})
     with _on_lab("sweep", lab_name, runs, progress, words, seed) as (run, cluster):
         traffic = steps.all_reduce(cluster, DEMO_CONFIG.model.gradient_bytes)
         order = steps.placed(run, cluster.discovery.routing, traffic, (OURS,))[OURS]
         with cluster.agents(steps.TORCH) as agents:
-            training = Training(cluster, agents, DEMO_CONFIG)
+            training = Training(agents, cluster.iface, DEMO_CONFIG)
             peak = steps.peak_of(run, training, order)
             steps.swept(run, training, order, peak, knob, inits)
         return run.finish(0)
@@ -200,9 +203,12 @@ def report_again(path: Path, form: str) -> str:
     """
     source = path / "result.json" if path.is_dir() else path
     data = _read_json(source)
-    if form == "picture":
-        return picture(data)
-    report = compose(data)
+    try:
+        if form == "picture":
+            return picture(data)
+        report = compose(data)
+    except InputError as error:
+        raise InputError(str(error), source) from error
     if form == "html":
         target = source.with_name("report.html")
         write_atomic(target, html.render(report))
@@ -232,11 +238,14 @@ def _read_fabric(path: Path) -> tuple[Routing, dict[str, Any]]:
     data = _read_json(path)
     try:
         routing = Routing.from_json(data["routing"], Fabric.from_json(data["fabric"]))
-        return routing, {key: data[key] for key in ("fabric", "routing", "link_rate_gbps")}
+        rate_gbps = float(data["link_rate_gbps"])
+        return routing, {"fabric": data["fabric"], "routing": data["routing"], "link_rate_gbps": rate_gbps}
     except KeyError as error:
         raise InputError(f"has no {error}; make it with `nettune discover -o`", path) from error
     except InputError as error:
         raise InputError(str(error), path) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"is no fabric of `nettune discover -o`: {error}", path) from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -244,7 +253,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"is no JSON: {error}", path) from error
     if not isinstance(data, dict):
         raise InputError("holds no results", path)

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -68,7 +67,8 @@ def interpreter() -> list[str]:
     if shutil.which("setpriv") is None:
         pytest.skip("setpriv (util-linux) is missing: no way to become an ordinary user")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    paths = [str(Path(nettune.__file__).resolve().parent.parent), sysconfig.get_paths()["purelib"]]
+    # The wheel under test borrows its dependencies from a second folder of packages.
+    paths = [str(Path(nettune.__file__).resolve().parent.parent), *(path for path in sys.path if "site-packages" in path)]
     for python in (sys.executable, f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"):
         command = [
             "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",

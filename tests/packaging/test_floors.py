@@ -21,6 +21,7 @@ FLOORS = {
     "nettune.hosts": 0,
     "nettune.launch": 0,
     "nettune.records": 0,
+    "nettune.schemas": 0,
     "nettune.stats": 0,
     "nettune.tables": 0,
     "nettune.units": 0,

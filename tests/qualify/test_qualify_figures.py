@@ -13,11 +13,13 @@ from nettune.qualify.candidates import find_candidates
 from nettune.qualify.coverage import not_shown, passed
 from nettune.qualify.flows import FlowState
 from nettune.qualify.infer import infer
+from nettune.qualify.linkstate import state_findings
+from nettune.qualify.passes import Weighed
 from nettune.qualify.plan import make_plan
 from nettune.qualify.session import flow_state, stream_figures
 from nettune.qualify.stragglers import CpuResult, cpu_findings
 from nettune.qualify.thresholds import THRESHOLDS, limit
-from nettune.qualify.verdict import Weighed, link_findings, loss_interval, state_findings
+from nettune.qualify.verdict import link_findings, loss_interval
 
 
 def test_rate_and_gap_of_a_steady_stream():
@@ -113,8 +115,8 @@ def test_the_link_of_a_slow_host_is_not_accused(made):
 
 def test_what_passed_leaves_out_what_is_accused(made):
     """PASS findings count other flows and give the smallest loss that would have shown."""
-    fabric, _, results, weighed = _suspicion(made)
-    findings = passed(fabric, results, {weighed[0].suspect.candidate.element}, {"link-rate"})
+    fabric, plan, results, weighed = _suspicion(made)
+    findings = passed(fabric, results, plan, {weighed[0].suspect.candidate.element}, {"link-rate"})
     names = {finding.check: finding for finding in findings}
     assert "link-rate" not in names
     assert names["pairs"].evidence["pairs"] == 42
@@ -127,7 +129,7 @@ def test_links_that_nothing_crossed_are_unknown(made):
     fabric, plan, results, _ = _suspicion(made)
     kept = [r for r in results if not any(link // 2 == 0 for link in r.flow.links)]
     kept[0] = dataclasses.replace(kept[0], state=FlowState.ERROR, note="EADDRINUSE")
-    findings = not_shown(fabric, kept, plan, ["h7"])
+    findings = not_shown(fabric, kept, plan, set(), ["h7"])
     assert {(f.check, str(f.where)) for f in findings} >= {
         ("link-cover", str(fabric.link_element(0))),
         ("host-agent", "host/h7"),

@@ -7,7 +7,7 @@ import pytest
 
 from nettune.qualify.candidates import find_candidates
 from nettune.qualify.infer import infer
-from nettune.qualify.likelihood import Kind
+from nettune.qualify.kinds import Kind
 from nettune.qualify.plan import make_plan
 from nettune.qualify.retest import plan_retest
 
@@ -191,7 +191,7 @@ def test_retest_crosses_the_suspect_in_both_directions_with_few_flows(made, demo
     cable = int(demo.fabric.link_of_port[demo.fabric.port_row("leaf0", "u0")])
     links = frozenset((2 * cable, 2 * cable + 1))
     found = demo.suspects(demo.results((made.Fault("rate", links, 0.5),), rng))
-    retest = plan_retest(found[:1], demo.candidates, demo.plan.pairs, demo.fabric.directed_count)
+    retest = plan_retest(found[:1], demo.candidates, demo.plan, demo.fabric.directed_gbps, set())
     flows = [flow for flows in retest.rounds for flow in flows]
     assert all(len(flows) <= 2 for flows in retest.rounds)
     for link in links:

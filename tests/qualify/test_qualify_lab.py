@@ -66,3 +66,30 @@ def test_fault_is_named_first(lab, agents, found, kind, params):
     assert first.status is Status.FAIL, first.what
     assert str(first.where) in fault.where
     assert result.exit_code == 1
+
+
+def test_a_slow_nic_behind_slower_uplinks_is_named():
+    """On an oversubscribed lab no single flow from another leaf shows it; sets over both uplinks do."""
+    spec = LabSpec(
+        name=f"to{os.getpid()}",
+        leaves=3,
+        spines=2,
+        hosts_per_leaf=2,
+        host_rate="200mbit",
+        uplink_rate="100mbit",
+    )
+    lab = Lab.up(spec)
+    try:
+        launcher = lab.launcher()
+        lab.faults.apply("slow-link", link="h3:eth0", to="70%")
+        with Agents(launcher, lab.hosts, preload=["nettune.qualify.probe", "nettune.qualify.cpu"]) as agents:
+            found = discover(
+                lambda commands, timeout_s: run(launcher, commands, timeout_s=timeout_s), lab.nodes
+            )
+            result = qualify(found.fabric, found.routing, agents)
+    finally:
+        lab.down()
+    first = result.findings[0]
+    assert (first.status, str(first.where)) == (Status.FAIL, "link/h3:eth0--leaf1:d1"), first.what
+    assert first.evidence["share_of_nominal"] == pytest.approx(0.7, abs=0.05)
+    assert not any(f.check == "link-rate" and f.status is Status.PASS for f in result.findings)

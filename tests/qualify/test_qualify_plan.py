@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nettune.qualify.plan import make_plan
@@ -24,6 +24,62 @@ def test_flows_of_a_round_share_no_directed_link(made, shape, known):
         assert len(flows) <= 4
 
 
+RATES = st.sampled_from([0.1, 0.2, 0.25, 0.4])
+
+
+@settings(deadline=None, max_examples=40)
+@given(SHAPES, st.integers(1, 2), RATES, RATES)
+def test_every_link_is_filled_as_far_as_the_fabric_can(made, shape, parallel, host_gbps, uplink_gbps):
+    """Some round brings each link its nominal rate, or all that hosts can send over it; no link ever gets more."""
+    fabric, routing = made.clos(*shape, parallel=parallel, host_gbps=host_gbps, uplink_gbps=(uplink_gbps,))
+    plan = make_plan(fabric, routing, fabric.hosts)
+    best = np.zeros(fabric.directed_count)
+    for flows in plan.rounds:
+        loads = np.zeros(fabric.directed_count)
+        for flow in flows:
+            loads[list(flow.links)] += flow.nominal_gbps
+        assert np.all(loads <= fabric.directed_gbps * 1.001)
+        best = np.maximum(best, loads)
+    assert np.all(best >= 0.98 * plan.most_gbps)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rates", "port", "most"),
+    [
+        ((3, 1, 1), (0.2, (0.1,)), ("h0", "eth0"), 0.1),
+        ((3, 2, 1), (0.2, (0.1,)), ("h0", "eth0"), 0.2),
+        ((2, 1, 2), (0.1, (0.4,)), ("leaf0", "u0"), 0.2),
+        ((2, 1, 3), (0.1, (0.25,)), ("leaf0", "u0"), 0.25),
+        ((2, 2, 1), (0.4, (0.1, 0.2)), ("h1", "eth0"), 0.3),
+    ],
+)
+def test_the_most_that_can_cross_a_link_is_known(made, shape, rates, port, most):
+    """Uplinks bound what reaches a NIC, and NICs what reaches an uplink, however the flows are chosen."""
+    fabric, routing = made.clos(*shape, host_gbps=rates[0], uplink_gbps=rates[1])
+    plan = make_plan(fabric, routing, fabric.hosts)
+    out = int(fabric.out_of_port[fabric.port_row(*port)])
+    assert plan.most_gbps[[out, out ^ 1]] == pytest.approx([most, most], rel=1e-6)
+
+
+def test_filling_avoids_what_it_is_told(made):
+    """A NIC of twice the uplinks' rate is filled over both uplinks, without the other host of its leaf."""
+    fabric, routing = made.clos(4, 2, 2, host_gbps=0.2)
+    plan = make_plan(fabric, routing, fabric.hosts)
+    out, other = (int(fabric.out_of_port[fabric.port_row(host, "eth0")]) for host in ("h4", "h5"))
+    filling = plan.filler.fill(out ^ 1, avoid=frozenset((other, other ^ 1)))
+    assert filling.gbps == pytest.approx(0.2)
+    assert len(filling.flows) >= 2
+    assert all(out ^ 1 in flow.links and other not in flow.links for flow in filling.flows)
+
+
+def test_without_known_hashes_no_set_is_promised(made):
+    """Where a path cannot be chosen, flows are not put together into a set."""
+    fabric, routing = made.clos(3, 2, 1, host_gbps=0.2, known=False)
+    plan = make_plan(fabric, routing, fabric.hosts)
+    assert all(flow.fills < 0 for flows in plan.rounds for flow in flows)
+
+
+@settings(max_examples=40)
 @given(SHAPES, st.booleans())
 def test_every_ordered_pair_and_every_link_is_probed(made, shape, known):
     """Each host sends to each other host, and each directed link is crossed at least twice."""

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectives.communicator import call_to_join
 from nettune.errors import InputError, NettuneError
 from nettune.launch import Agents, LocalLauncher
 from nettune.trainer import train
@@ -21,6 +22,7 @@ from nettune.trainer.model import build_model
 from nettune.trainer.overlap import BucketTimeline
 
 WORLD = 2
+SETUP = "nettune.trainer.train:setup"
 CONFIG = {"model": {"depth": 2, "seq_len": 32}, "batch_per_rank": 2, "bucket_cap_mib": 0.25}
 
 
@@ -33,19 +35,29 @@ class Ranks:
     def call(self, function: str, ranks: list[int] | None = None, **kwargs: Any) -> list[Any]:
         return self.agents.call(f"nettune.trainer.{function}", kwargs, ranks=ranks, timeout_s=40)
 
-    def setup(
-        self, config: dict[str, Any] | None = None, ranks: list[int] | None = None, timeout_s: float = 20.0
+    def setup(self, config: dict[str, Any] | None = None, timeout_s: float = 20.0) -> list[Any]:
+        """All ranks, with a store that rank 0 serves before."""
+        return call_to_join(
+            self.agents, SETUP, range(WORLD), ["lo"] * WORLD, timeout_s=timeout_s, config=config or CONFIG
+        )
+
+    def setup_at(
+        self,
+        port: int,
+        configs: list[dict[str, Any]],
+        ranks: list[int] | None = None,
+        timeout_s: float = 20.0,
     ) -> list[Any]:
-        kwargs = {
+        """These ranks, each with its config, at a port that a launcher chose: rank 0 serves when it joins."""
+        shared = {
             "world_size": WORLD,
             "master_addr": "127.0.0.1",
-            "master_port": free_port(),
+            "master_port": port,
             "iface": "lo",
-            "config": config or CONFIG,
             "timeout_s": timeout_s,
         }
         return self.agents.call(
-            "nettune.trainer.train:setup", lambda rank: {**kwargs, "rank": rank}, ranks=ranks, timeout_s=40
+            SETUP, lambda rank: {**shared, "rank": rank, "config": configs[rank]}, ranks=ranks, timeout_s=40
         )
 
     def train(self, config: dict[str, Any] | None = None, steps: int = 4) -> list[Any]:
@@ -144,13 +156,8 @@ def test_breakdown_adds_up_and_exposed_is_part_of_communication(ranks: Ranks) ->
 def test_a_rank_that_comes_late_is_waited_for_in_exposed_time(ranks: Ranks) -> None:
     """Rank 0 alone on a heavy batch: its peer computes less and shows the wait as exposed communication."""
     light = {**CONFIG, "model": {"depth": 2, "seq_len": 128}, "batch_per_rank": 1}
-    kwargs = {"world_size": WORLD, "master_addr": "127.0.0.1", "master_port": free_port(), "iface": "lo"}
     # Two configs that differ in the batch only: the weights agree.
-    ranks.agents.call(
-        "nettune.trainer.train:setup",
-        lambda rank: {**kwargs, "rank": rank, "config": {**light, "batch_per_rank": 1 if rank else 64}},
-        timeout_s=40,
-    )
+    ranks.setup_at(free_port(), [{**light, "batch_per_rank": 64}, light])
     heavy, idle = ranks.call("train:run", steps=3)
     for busy_step, idle_step in zip(heavy["steps"], idle["steps"], strict=True):
         computed = busy_step["step_s"] - busy_step["exposed_comm_s"]
@@ -214,13 +221,8 @@ def test_steps_are_streamed(ranks: Ranks) -> None:
 
 def test_ranks_with_other_weights_are_named(ranks: Ranks) -> None:
     """A rank that starts from another seed is an error at setup, not a silently wrong run."""
-    kwargs = {"world_size": WORLD, "master_addr": "127.0.0.1", "master_port": free_port(), "iface": "lo"}
     with pytest.raises(NettuneError, match="rank 1 holds other weights than rank 0"):
-        ranks.agents.call(
-            "nettune.trainer.train:setup",
-            lambda rank: {**kwargs, "rank": rank, "config": {**CONFIG, "seed": rank}},
-            timeout_s=40,
-        )
+        ranks.setup_at(free_port(), [{**CONFIG, "seed": rank} for rank in range(WORLD)])
 
 
 @pytest.mark.parametrize(
@@ -229,15 +231,31 @@ def test_ranks_with_other_weights_are_named(ranks: Ranks) -> None:
 def test_a_missing_rank_is_named_within_the_timeout(ranks: Ranks, present: int, message: str) -> None:
     """Setting up without one of the ranks ends in one line that names it, and the rank can be used again."""
     with pytest.raises(NettuneError, match=message) as caught:
-        ranks.setup(ranks=[present], timeout_s=1.5)
+        ranks.setup_at(free_port(), [CONFIG] * WORLD, ranks=[present], timeout_s=1.5)
     assert "\n" not in str(caught.value)
     assert len(ranks.setup()) == WORLD
+
+
+def test_a_second_setup_without_a_teardown_is_refused(ranks: Ranks) -> None:
+    """A rank whose group is up says so, and the group stays as it is."""
+    ranks.setup()
+    with pytest.raises(NettuneError, match="a process group is up already; leave it first"):
+        ranks.setup()
+    assert len(ranks.call("train:run", steps=1)) == WORLD
+
+
+def test_ranks_do_not_wait_for_a_name_server(ranks: Ranks) -> None:
+    """Ranks that train have the resolver's short time-outs, whoever served the store."""
+    ranks.setup()
+    assert ranks.agents.call("os:getenv", {"key": "RES_OPTIONS"}) == ["timeout:1 attempts:1"] * WORLD
 
 
 def test_a_rank_that_stays_away_from_an_all_reduce_is_an_error(ranks: Ranks) -> None:
     """A step whose peer never comes ends at the group's timeout in one line; a new setup works."""
     ranks.setup(timeout_s=3)
-    with pytest.raises(NettuneError, match="rank 0: an all-reduce of the gradients did not finish") as caught:
+    with pytest.raises(
+        NettuneError, match="rank 0 of 2: an all-reduce of the gradients did not finish"
+    ) as caught:
         ranks.call("train:run", ranks=[0], steps=1)
     assert "\n" not in str(caught.value)
     ranks.call("train:teardown", keep_model=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nettune.errors import InputError
+from nettune.schemas import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,10 +110,7 @@ class Placement:
         Raises:
             InputError: another schema, ranks out of order, names that the fabric does not have.
         """
-        if data.get("schema") != PLACEMENT_SCHEMA:
-            raise InputError(
-                f"schema {data.get('schema')!r} is not {PLACEMENT_SCHEMA}; made by another version?"
-            )
+        check_schema(data, PLACEMENT_SCHEMA)
         try:
             rows = list(data["ranks"])
             if [entry["rank"] for entry in rows] != list(range(len(rows))):

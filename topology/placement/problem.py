@@ -10,18 +10,17 @@ import numpy as np
 
 from nettune.errors import InputError
 from topology.naming import natural_key
-from topology.traffic import transfers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
-    from topology.placement.mapping import Placement
     from topology.routing import Routing
     from topology.traffic import StepTraffic
 
-    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -68,12 +67,35 @@ class Problem:
         return keys
 
     @cached_property
-    def rank_bytes(self) -> Floats:
-        """(R, R) bytes per step from rank to rank, sparse in practice; for packing small jobs into leaves."""
-        matrix = np.zeros((self.traffic.ranks, self.traffic.ranks))
-        for phase in self.traffic.phases:
-            np.add.at(matrix, (phase.src, phase.dst), phase.edge_bytes)
-        return matrix
+    def nic_table(self) -> tuple[Ints, Ints]:
+        """(H, most) port rows of each usable host's NICs in order of rail, -1 after its last; (H,) how many it has.
+
+        Raises:
+            InputError: a host without a NIC.
+        """
+        fabric = self.routing.fabric
+        nics = [fabric.nics(host) for host in self.hosts]
+        for host, found in zip(self.hosts, nics, strict=True):
+            if not found:
+                raise InputError(f"placement: host {host!r} has no NIC on the fabric")
+        counts = np.array([len(found) for found in nics], dtype=np.int64)
+        table = np.full((len(nics), int(counts.max())), -1, dtype=np.int64)
+        for row, found in zip(table, nics, strict=True):
+            row[: len(found)] = found
+        return table, counts
+
+    @cached_property
+    def rank_bytes(self) -> csr_array:
+        """(R, R) sparse bytes per step from rank to rank."""
+        from scipy.sparse import coo_array
+
+        shape = (self.traffic.ranks,) * 2
+        phases = self.traffic.phases
+        src, dst, bytes_ = (
+            np.concatenate([np.empty(0), *(getattr(phase, column) for phase in phases)])
+            for column in ("src", "dst", "edge_bytes")
+        )
+        return coo_array((bytes_, (src.astype(np.int64), dst.astype(np.int64))), shape=shape).tocsr()
 
     def slots(self, hosts: Sequence[str]) -> list[str]:
         """Every slot of `hosts` in order, a host once for each rank that it can take."""
@@ -82,13 +104,3 @@ class Problem:
     def fill(self, hosts: Sequence[str]) -> list[str]:
         """Host of each rank when the slots of `hosts` are taken in order."""
         return self.slots(hosts)[: self.traffic.ranks]
-
-    def hop_bytes(self, placement: Placement) -> float:
-        """Bytes times links crossed in a step: the tie-breaker between maps of equal time."""
-        total = 0.0
-        for phase in self.traffic.phases:
-            moved = transfers(phase, placement.nic)
-            columns = (moved.src_port, moved.dst_port, moved.bytes_)
-            for src, dst, carried in zip(*(column.tolist() for column in columns), strict=True):
-                total += carried * sum(p * len(links) for p, links in self.routing.alternatives(src, dst))
-        return total

@@ -18,6 +18,7 @@ from nettune.launch import AgentError
 pytestmark = pytest.mark.slow
 
 BACKEND = "collectives.backends.torch_backend:"
+JOINING = "collectives.backends.joining:"
 HOSTS = ["h0", "h1", "h2", "h3"]
 MIB = 1 << 20
 
@@ -163,7 +164,7 @@ def test_more_ranks_than_agents(agents):
 
 def test_rank_that_never_comes_is_named(agents):
     """Joining ends in its time-out with one line that names the missing rank; the next one works."""
-    master = agents.call(BACKEND + "serve_store", {"world_size": 4, "iface": "lo"}, ranks=[0])[0]
+    master = agents.call(JOINING + "serve_store", {"world_size": 4, "iface": "lo"}, ranks=[0])[0]
 
     def kwargs(rank):
         return {"rank": rank, "world_size": 4, "iface": "lo", "timeout_s": 1, **master}

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from topology.placement.problem import Problem
 
 
@@ -17,26 +15,23 @@ def order(problem: Problem) -> list[str]:
     """Host of each rank.
 
     Leaves with the most hosts are filled first. Each starts with the rank that has most traffic left, then takes the
-    rank that has most traffic with those already there; O(R^2) for R ranks.
+    rank that has most traffic with those already there; O(R^2) additions for R ranks.
     """
     hosts = sorted(problem.hosts, key=problem.leaf_order.__getitem__)
     leaves = [list(group) for _, group in groupby(hosts, key=lambda host: problem.leaf_order[host][0])]
     both_ways = problem.rank_bytes + problem.rank_bytes.T
-    left = dict.fromkeys(range(problem.traffic.ranks))
+    left = np.ones(problem.traffic.ranks, dtype=np.bool_)
     host_of: dict[int, str] = {}
     for leaf in sorted(leaves, key=len, reverse=True):
-        inside: list[int] = []
-        for host in leaf:
-            for _ in range(problem.ranks_per_host):
-                if not left:
-                    break
-                rank = _next(both_ways, inside, list(left))
-                del left[rank]
-                inside.append(rank)
-                host_of[rank] = host
+        pull = both_ways @ left.astype(np.float64)
+        for place, host in enumerate(host for host in leaf for _ in range(problem.ranks_per_host)):
+            if not left.any():
+                break
+            rank = int(np.argmax(np.where(left, pull, -1.0)))  # the lowest rank among equals: stable
+            left[rank] = False
+            if not place:
+                pull = np.zeros(problem.traffic.ranks)
+            row = slice(both_ways.indptr[rank], both_ways.indptr[rank + 1])
+            pull[both_ways.indices[row]] += both_ways.data[row]
+            host_of[rank] = host
     return [host_of[rank] for rank in range(problem.traffic.ranks)]
-
-
-def _next(both_ways: NDArray[np.float64], inside: list[int], left: list[int]) -> int:
-    pull = both_ways[np.ix_(left, inside or left)].sum(axis=1)
-    return left[int(np.argmax(pull))]  # the lowest rank among equals: stable

@@ -1,0 +1,24 @@
+"""What a job is made of: parallel sizes, who is in a group with whom, bytes of each kind; `job.toml`.
+
+`spec` has the job, `layout` its groups, `model` the bytes that a model's shape gives, `reader` the file.
+"""
+
+from __future__ import annotations
+
+from collectives.job.layout import FRAMEWORKS, GROUPS, KINDS, Layout
+from collectives.job.model import ModelShape, Volume
+from collectives.job.reader import load_job, make_job
+from collectives.job.spec import BACKENDS, JobSpec
+
+__all__ = [
+    "BACKENDS",
+    "FRAMEWORKS",
+    "GROUPS",
+    "KINDS",
+    "JobSpec",
+    "Layout",
+    "ModelShape",
+    "Volume",
+    "load_job",
+    "make_job",
+]

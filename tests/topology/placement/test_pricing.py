@@ -1,0 +1,55 @@
+"""Prices of maps that differ in a few ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topology.loads import predict
+from topology.placement.mapping import Placement
+from topology.placement.pricing import Prices
+from topology.placement.problem import Problem
+from topology.routing import Routing
+from topology.traffic import Phase
+
+
+class Traffic:
+    """Three phases between ranks chosen at random, two of them side by side."""
+
+    def __init__(self, ranks, generator):
+        self.ranks = ranks
+        self.phases = []
+        for number, after in enumerate([(), ("0",), ("0",)]):
+            src = generator.integers(0, ranks, 12)
+            dst = (src + generator.integers(1, ranks, 12)) % ranks
+            size = generator.random(12) * 1e6
+            self.phases.append(Phase(str(number), "p2p", 1.0, src, dst, size, after, connections=number + 1))
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), per_host=st.integers(1, 2))
+def test_the_price_is_what_predict_says(clos, seed, per_host):
+    """After any accepted and refused swaps, also where they move other ranks of a host to other NICs."""
+    generator = np.random.default_rng(seed)
+    fabric = clos(4, 2, 2, parallel=2)
+    routing = Routing.shortest_paths(fabric)
+    problem = Problem(routing, Traffic(8 * per_host, generator), fabric.hosts, per_host, draws=30, seed=3)
+    prices = Prices(problem)
+    hosts = np.repeat(np.arange(8), per_host)
+    for step in range(6):
+        trial = hosts.copy()
+        if step:
+            a, b = generator.integers(0, len(hosts), 2)
+            trial[[a, b]] = trial[[b, a]]
+
+        price = prices.price(trial)
+
+        placement = Placement.of_hosts(fabric, [fabric.hosts[row] for row in trial])
+        result = predict(routing, placement, problem.traffic, draws=30, seed=3)
+        assert price.time_us == pytest.approx(result.time_us[2])
+        assert price.hop_bytes == pytest.approx(result.link_bytes.sum())
+        if step % 2 == 0:
+            prices.accept()
+            hosts = trial
