@@ -80,12 +80,13 @@ class DrawnPhase:
             end = min(begin + step, draws)
             uniform = _uniform(self.seed, begin, end, int(self.moved.edge.max() + 1) * connections)
             try:
-                yield slice(begin, end), walk_drawn(self.routing.hops, self.flows, uniform.take(column, axis=1))
+                yield (
+                    slice(begin, end),
+                    walk_drawn(self.routing.hops, self.flows, uniform.take(column, axis=1)),
+                )
             except IndexError:
                 for row in self.flows.row.tolist():
-                    self.routing.alternatives(
-                        int(self.moved.src_port[row]), int(self.moved.dst_port[row])
-                    )
+                    self.routing.alternatives(int(self.moved.src_port[row]), int(self.moved.dst_port[row]))
                 refuse(self.routing, self.moved, int(self.flows.row[0]))
 
 

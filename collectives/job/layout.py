@@ -115,7 +115,9 @@ def _whole_order(order: str, sizes: Mapping[str, int]) -> list[str]:
     """Names in order; those that are left out have size 1 and follow at the end, as in `RankGenerator`."""
     names = order.lower().split("-")
     if set(names) - set(KINDS) or len(set(names)) < len(names):
-        raise InputError(f"job: order {order!r} must hold each of {', '.join(KINDS)} once, like {DEFAULT_ORDER}")
+        raise InputError(
+            f"job: order {order!r} must hold each of {', '.join(KINDS)} once, like {DEFAULT_ORDER}"
+        )
     left_out = [name for name in KINDS if name not in names]
     for name in left_out:
         if sizes[name] > 1:
@@ -137,9 +139,13 @@ def _refuse_as_framework(
             raise InputError(f"job: torchtitan takes etp 1 or tp, not {etp}")
         whole = cp if etp == tp else cp * tp
         if ep % whole or dp * whole % ep:
-            raise InputError(f"job: torchtitan builds ep out of {whole} and a part of dp; ep = {ep} does not fit dp = {dp}")
+            raise InputError(
+                f"job: torchtitan builds ep out of {whole} and a part of dp; ep = {ep} does not fit dp = {dp}"
+            )
     if framework == "deepspeed" and ep > 1 and (etp != tp or dp * cp % ep):
-        raise InputError(f"job: DeepSpeed takes ep that divides dp x cp = {dp * cp}, and etp = tp; not {ep} and {etp}")
+        raise InputError(
+            f"job: DeepSpeed takes ep that divides dp x cp = {dp * cp}, and etp = tp; not {ep} and {etp}"
+        )
 
 
 def by_domain(groups: Ints, domain: int) -> tuple[int, int] | None:
@@ -159,4 +165,3 @@ def by_domain(groups: Ints, domain: int) -> tuple[int, int] | None:
     same = (blocks == blocks[:, :, :1]).all()
     apart = (np.diff(blocks[:, :, 0], axis=1) > 0).all()
     return (count, members) if same and apart else None
-

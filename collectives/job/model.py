@@ -102,7 +102,9 @@ class ModelShape:
             if value < least:
                 raise InputError(f"job: model {key} must be at least {least}, not {value}")
         if self.hidden % self.heads and not self.head_dim:
-            raise InputError(f"job: model heads = {self.heads} does not divide hidden = {self.hidden}; give head_dim")
+            raise InputError(
+                f"job: model heads = {self.heads} does not divide hidden = {self.hidden}; give head_dim"
+            )
         if self.experts and self.top_k > self.experts:
             raise InputError(f"job: model top_k = {self.top_k} is more than experts = {self.experts}")
 
@@ -165,7 +167,9 @@ def volumes(job: JobSpec, model: ModelShape) -> dict[str, Volume]:
     """
     chunks = job.pp * job.virtual_stages
     if model.layers % chunks:
-        raise InputError(f"job: model layers = {model.layers} does not fill pp x virtual_stages = {chunks} evenly")
+        raise InputError(
+            f"job: model layers = {model.layers} does not fill pp x virtual_stages = {chunks} evenly"
+        )
     stage_of = [layer // (model.layers // chunks) % job.pp for layer in range(model.layers)]
     layers, moe = [0] * job.pp, [0] * job.pp
     for layer, stage in enumerate(stage_of):
@@ -182,7 +186,9 @@ def volumes(job: JobSpec, model: ModelShape) -> dict[str, Volume]:
     kv_heads = max((model.kv_heads or model.heads) // job.tp, 1)
     head = tokens * model.head_width * model.dtype_bytes
     if job.algorithm_of("cp") == "ring":
-        context = Volume.messages(2 * kv_heads * head, [3 * (job.cp - 1) * count * batches for count in layers])
+        context = Volume.messages(
+            2 * kv_heads * head, [3 * (job.cp - 1) * count * batches for count in layers]
+        )
     else:
         context = Volume.messages(2 * (heads + kv_heads) * head, [2 * count * batches for count in layers])
     dense, experts = _stage_params(job, model, layers, moe)
@@ -208,7 +214,8 @@ def _stage_params(
     ffn = model.ffn_params(model.ffn or 4 * model.hidden)
     expert = model.ffn_params(model.expert_ffn or model.ffn or 4 * model.hidden)
     dense = [
-        (count * model.attention_params + (count - sparse) * ffn + sparse * model.shared_experts * expert) / job.tp
+        (count * model.attention_params + (count - sparse) * ffn + sparse * model.shared_experts * expert)
+        / job.tp
         + sparse * model.hidden * model.experts  # the router is whole on every rank
         for count, sparse in zip(layers, moe, strict=True)
     ]

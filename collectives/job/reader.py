@@ -29,7 +29,9 @@ def make_job(values: Mapping[str, Any], file: Path | str | None = None, text: st
     tables = _tables()
     parts: dict[str, Any] = {}
     for name, table in tables.items():
-        part = values.get(name) if name else {key: value for key, value in values.items() if key not in tables}
+        part = (
+            values.get(name) if name else {key: value for key, value in values.items() if key not in tables}
+        )
         if part is not None:
             parts[name] = _checked(table, part, name, file, text)
     flat = parts.pop("")
@@ -96,7 +98,10 @@ def _tables() -> dict[str, type[BaseModel]]:
         expert_tokens: list[float] = []
 
     shape = {
-        key: (bool if one.type == "bool" else int, ... if key in {"layers", "hidden", "heads", "seq"} else one.default)
+        key: (
+            bool if one.type == "bool" else int,
+            ... if key in {"layers", "hidden", "heads", "seq"} else one.default,
+        )
         for key, one in ModelShape.__dataclass_fields__.items()
     }
     make: Any = create_model  # its overloads do not take fields from a dict
@@ -106,7 +111,9 @@ def _tables() -> dict[str, type[BaseModel]]:
     return tables
 
 
-def _checked(table: type[BaseModel], part: Any, name: str, file: Path | str | None, text: str) -> dict[str, Any]:
+def _checked(
+    table: type[BaseModel], part: Any, name: str, file: Path | str | None, text: str
+) -> dict[str, Any]:
     from pydantic import ValidationError
 
     if not isinstance(part, Mapping):

@@ -209,7 +209,11 @@ class JobSpec:
     def to_json(self) -> dict[str, Any]:
         """The table that `make_job` reads; bytes as whole numbers."""
         table = {
-            key: dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+            key: dict(value)
+            if isinstance(value, Mapping)
+            else list(value)
+            if isinstance(value, tuple)
+            else value
             for key, value in vars(self).items()
             if key in self.__dataclass_fields__
         }

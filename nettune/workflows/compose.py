@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from nettune.checks import Finding, Status, exit_code, worst_first
@@ -45,7 +46,7 @@ def compose(data: Data) -> Report:
     Raises:
         InputError: a fabric, placement or finding in it cannot be read, or a key of a step is missing.
     """
-    try:
+    with readable():
         findings = worst_first(Finding.from_json(entry) for entry in data.get("findings", []))
         fabric = Fabric.from_json(data["fabric"]) if "fabric" in data else None
         return Report(
@@ -56,6 +57,13 @@ def compose(data: Data) -> Report:
             meta=_meta(data),
             verdict=_verdict(data, findings),
         )
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What does not fit in stored results, made by another version or damaged, becomes an InputError."""
+    try:
+        yield
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise InputError(
             f"results of another version, or damaged: {type(error).__name__}: {error}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nettune.errors import InputError
+from nettune.workflows.compose import readable
 from nettune.workflows.sections import placement
 from reports.charts.svg import standalone
 from reports.document import Figure
@@ -16,12 +17,13 @@ def picture(data: Mapping[str, Any]) -> str:
     """An SVG file's text.
 
     Raises:
-        InputError: the run placed nothing.
+        InputError: the run placed nothing, or its results cannot be read.
     """
     if "placements" not in data or "fabric" not in data:
         raise InputError(
             "this run placed no ranks, so there is no map to draw; take a run of demo, place or bench"
         )
-    parts = placement(data, Fabric.from_json(data["fabric"])).parts
+    with readable():
+        parts = placement(data, Fabric.from_json(data["fabric"])).parts
     figure = next(part for part in parts if isinstance(part, Figure))
     return standalone(figure.svg)

@@ -20,7 +20,15 @@ from topology.traffic import transfers
 
 HOSTS, RAILS = 4096, 8
 MODEL = ModelShape(
-    layers=96, hidden=12288, heads=96, seq=2048, vocab=51200, global_batch=4096, experts=64, top_k=2, moe_every=2
+    layers=96,
+    hidden=12288,
+    heads=96,
+    seq=2048,
+    vocab=51200,
+    global_batch=4096,
+    experts=64,
+    top_k=2,
+    moe_every=2,
 )
 
 

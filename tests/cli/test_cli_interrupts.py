@@ -23,7 +23,6 @@ from nettune.records import read_records
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 GONE_WITHIN_S = 5.0
-NAMESPACES = ("net", "mnt", "pid", "uts", "user")
 DEMO = ["-m", "nettune", "demo"]
 # The same command on two hosts: it measures a few seconds after its start.
 ON_TWO_HOSTS = """
@@ -34,11 +33,12 @@ from nettune.cli import main
 main()
 """
 TINY_DEMO = ["-c", ON_TWO_HOSTS, "demo"]
-# moment -> the command, what stderr says then, seconds to wait after that
+CTRL_C, TERM, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
+# moment -> the command, what stderr says then, seconds to wait after that, what the demos (all at once) are sent
 MOMENTS = {
-    "lab up": (DEMO, "lab ...", 0.05),
-    "qualify": ([*DEMO, "--fault", "straggler"], "qualify: ", 0.2),
-    "measuring": (TINY_DEMO, "initialisation 1 of 5", 0.1),
+    "lab up": (DEMO, "lab ...", 0.05, [CTRL_C, TERM, KILL]),
+    "qualify": ([*DEMO, "--fault", "straggler"], "qualify: ", 0.2, [CTRL_C, TERM, KILL]),
+    "measuring": (TINY_DEMO, "initialisation 1 of 5", 0.1, [CTRL_C, KILL]),
 }
 
 
@@ -62,7 +62,6 @@ class Story:
             )  # fmt: skip
         self.environment = environment
         self.made: dict[int, int] = {}
-        self.namespaces: set[tuple[str, int]] = set()
 
     def wait_for(self, text: str) -> None:
         """Wait until stderr holds a text."""
@@ -73,23 +72,20 @@ class Story:
             time.sleep(0.02)
 
     def remember(self) -> None:
-        """Note processes and namespaces as they are now."""
+        """Note all its processes, the lab's included, as they are now."""
         roots = [self.process.pid, *holders(self.folder)]
         for pid in [*roots, *descendants(roots)]:
             started = start_time(pid)
             if started is not None:
                 self.made[pid] = started
-                self.namespaces |= namespaces(pid)
-        self.namespaces -= namespaces(os.getpid())
 
     def left(self) -> list[str]:
-        """Processes and namespaces that are still there of it."""
+        """Processes that are still there of it; a lab's namespaces live in them and in their mounts alone."""
         mark = f"NETTUNE_TEST_STORY={self.mark}".encode()
         found = [f"process {pid}" for pid, started in self.made.items() if start_time(pid) == started]
         for pid in processes():
             if mark in read(Path(f"/proc/{pid}/environ")).split(b"\0"):
                 found.append(f"process {pid} of this story")
-            found += [f"{kind} namespace in {pid}" for kind, _ in namespaces(pid) & self.namespaces]
         return found
 
     def groups(self) -> list[Path]:
@@ -137,14 +133,12 @@ def descendants(roots: list[int]) -> set[int]:
     return found
 
 
-def namespaces(pid: int) -> set[tuple[str, int]]:
-    found = set()
-    for kind in NAMESPACES:
-        try:
-            found.add((kind, Path(f"/proc/{pid}/ns/{kind}").stat().st_ino))
-        except OSError:
-            continue
-    return found
+def seen_outside() -> tuple[set[str], list[str]]:
+    """Interfaces and mounted namespaces of this process's own network and mounts."""
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    return {path.name for path in Path("/sys/class/net").iterdir()}, [
+        line for line in mounts if " nsfs " in line
+    ]
 
 
 @pytest.fixture
@@ -158,9 +152,8 @@ def stories():
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_nothing_is_left_of_a_demo_that_was_ended(stories, moment):
     """Ctrl-C and SIGTERM: one line, exit 2. All three: no process, namespace or interface is left; only whole files."""
-    words, text, delay_s = MOMENTS[moment]
-    interfaces = set(Path("/sys/class/net").iterdir())
-    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+    words, text, delay_s, signals = MOMENTS[moment]
+    before = seen_outside()
     for _ in signals:
         stories.append(Story(words))
     for story in stories:
@@ -169,7 +162,7 @@ def test_nothing_is_left_of_a_demo_that_was_ended(stories, moment):
     for story in stories:
         story.remember()
     for story, number in zip(stories, signals, strict=True):
-        if number == signal.SIGINT:
+        if number == CTRL_C:
             os.killpg(story.process.pid, number)  # as a terminal does: the whole foreground group
         else:
             story.process.send_signal(number)
@@ -178,17 +171,19 @@ def test_nothing_is_left_of_a_demo_that_was_ended(stories, moment):
     while any(story.process.poll() is None or story.left() for story in stories):
         assert time.monotonic() < deadline, [(story.process.poll(), story.left()) for story in stories]
         time.sleep(0.05)
-    assert [story.process.returncode for story in stories] == [2, 2, -signal.SIGKILL]
-    assert set(Path("/sys/class/net").iterdir()) == interfaces
+    assert [story.process.returncode for story in stories] == [
+        -KILL if number == KILL else 2 for number in signals
+    ]
+    assert seen_outside() == before
     for story, number in zip(stories, signals, strict=True):
         said = story.stderr.read_text(encoding="utf-8")
         assert "Traceback" not in said
         assert "Exception ignored" not in said
-        assert said.count("error: ") == (0 if number == signal.SIGKILL else 1)
-        assert number == signal.SIGKILL or said.endswith("error: interrupted\n")
+        assert said.count("error: ") == (0 if number == KILL else 1)
+        assert number == KILL or said.endswith("error: interrupted\n")
         assert story.stdout.read_text(encoding="utf-8") == ""
         assert only_whole_files(story.folder / "runs")
-        if number != signal.SIGKILL:  # kill -9 leaves an empty group, which the next lab command removes
+        if number != KILL:  # kill -9 leaves an empty group, which the next lab command removes
             assert story.groups() == []
     assert next_command_works(stories[-1])
     assert stories[-1].groups() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -22,11 +23,11 @@ def shell(text, home, *wrap):
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "report {run} --form markdown", "discover --lab {lab} --output json", "lab frob --output json"]
+    "words", ["--help", "discover --lab {lab} --output json", "lab frob --output json"]
 )  # fmt: skip
-def test_reader_that_leaves_early(ran, home, small, words):
+def test_reader_that_leaves_early(home, small, words):
     """`| true` or `| head -1`: no traceback, and never the exit code of a failed verdict."""
-    words = words.format(run=ran("discover").json["run_dir"], lab=small)
+    words = words.format(lab=small)
     done = shell(f"{{ nettune {words}; echo $? >&2; }} | sleep 0", home)
 
     *said, code = done.stderr.splitlines()
@@ -43,7 +44,7 @@ def test_head_gets_its_line(ran, home):
     assert (done.stdout, done.stderr) == ("Discovery\n", "")
 
 
-@pytest.mark.parametrize("words", ["--help", "lab status", "qualify --lab nope --output json"])
+@pytest.mark.parametrize("words", ["lab status", "qualify --lab nope --output json"])
 def test_full_stdout(small, home, words):
     """A disk that fills while the result is printed is one line and exit 2."""
     done = shell(f"nettune {words} > /dev/full", home)
@@ -53,19 +54,17 @@ def test_full_stdout(small, home, words):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&- <&-"])
-def test_closed_streams(small, home, closed):
+def test_closed_streams(small, home):
     """As some job managers start a command; the exit code is the same, and no file gets the text instead."""
-    (home / "closed").mkdir(exist_ok=True)
+    (home / "closed").mkdir()
     done = shell(
-        f"nettune lab status {closed}; echo $?\nnettune discover --lab {small} --runs closed -o closed/f.json {closed};"
-        f" echo $?\nnettune qualify --lab nope {closed}; echo $?",
+        f"nettune discover --lab {small} --runs closed -o closed/f.json >&- 2>&- <&-; echo $?\n"
+        "nettune qualify --lab nope 2>&-; echo $?",
         home,
     )
 
-    assert [line for line in done.stdout.splitlines() if line.isdigit()] == ["0", "0", "2"]
-    assert "Traceback" not in done.stderr
-    assert (home / "closed" / "f.json").read_text(encoding="utf-8").startswith("{")
+    assert (done.stdout, done.stderr) == ("0\n2\n", "")
+    assert json.loads((home / "closed" / "f.json").read_text(encoding="utf-8"))["fabric"]
 
 
 @pytest.mark.parametrize(

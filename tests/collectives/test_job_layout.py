@@ -69,7 +69,7 @@ def test_groups_are_megatrons_by_its_order_string(sizes, order, etp):
 
 
 def test_megatrons_own_example():
-    """tp 2, pp 2 (16 ranks), as listed in the docstring of `initialize_model_parallel`: neighbours are tensor groups."""
+    """Tp 2, pp 2 (16 ranks), as listed in the docstring of `initialize_model_parallel`: neighbours are tensor groups."""
     job = JobSpec(tp=2, pp=4, dp=2)
     assert job.groups("tp") == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11], [12, 13], [14, 15]]
     assert job.groups("dp") == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11], [12, 14], [13, 15]]

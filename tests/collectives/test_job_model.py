@@ -50,7 +50,16 @@ def test_grouped_heads_shrink_the_ring_of_keys_and_values():
 def test_experts():
     """top_k copies of every token, in layers that have experts, both ways; their gradients apart from dense ones."""
     model = ModelShape(
-        layers=4, hidden=64, heads=4, ffn=128, gated=True, seq=32, experts=8, top_k=2, moe_every=2, grad_bytes=4
+        layers=4,
+        hidden=64,
+        heads=4,
+        ffn=128,
+        gated=True,
+        seq=32,
+        experts=8,
+        top_k=2,
+        moe_every=2,
+        grad_bytes=4,
     )
     job = JobSpec(tp=2, ep=4, pp=2, dp=4, sequence_parallel=True, model=model)
 
@@ -66,9 +75,12 @@ def test_experts():
 
 def test_embeddings_weigh_on_the_ends_of_the_pipeline():
     """First and last stage have an embedding each; a single stage has it once when it is tied."""
-    sizes = {"layers": 4, "hidden": 64, "heads": 4, "seq": 32, "vocab": 1000}
-    stages = JobSpec(pp=4, model=ModelShape(**sizes)).volumes["dp"].by_stage
-    one = [JobSpec(model=ModelShape(**sizes, tied=tied)).volumes["dp"].message_bytes for tied in (True, False)]
+
+    def shape(tied):
+        return ModelShape(layers=4, hidden=64, heads=4, seq=32, vocab=1000, tied=tied)
+
+    stages = JobSpec(pp=4, model=shape(tied=False)).volumes["dp"].by_stage
+    one = [JobSpec(model=shape(tied=tied)).volumes["dp"].message_bytes for tied in (True, False)]
 
     assert [value - stages[1] for value in stages] == [1000 * 64 * 2, 0, 0, 1000 * 64 * 2]
     assert one[1] - one[0] == 1000 * 64 * 2

@@ -25,7 +25,9 @@ def by_name(**options):
 def edges(phase):
     """(src, dst) -> bytes, added up."""
     found: dict[tuple[int, int], float] = {}
-    for src, dst, carried in zip(phase.src.tolist(), phase.dst.tolist(), phase.edge_bytes.tolist(), strict=True):
+    for src, dst, carried in zip(
+        phase.src.tolist(), phase.dst.tolist(), phase.edge_bytes.tolist(), strict=True
+    ):
         found[src, dst] = found.get((src, dst), 0.0) + carried
     return found
 
@@ -51,7 +53,9 @@ def test_members_of_a_domain_share_the_bytes_by_rail(nodes, members, channels, a
     """Edges join ranks of the same place in different domains; channels neither add nor lose bytes."""
     groups = (np.arange(nodes)[:, None] * 4 + np.arange(members)).reshape(1, -1)
 
-    found = collective(groups, Op.ALL_REDUCE, np.array([1e6]), algorithm=algorithm, channels=channels, domain=4)
+    found = collective(
+        groups, Op.ALL_REDUCE, np.array([1e6]), algorithm=algorithm, channels=channels, domain=4
+    )
 
     assert np.all(found.src % 4 == found.dst % 4)
     assert np.all(found.src // 4 != found.dst // 4)
@@ -70,7 +74,9 @@ def test_groups_inside_a_domain_use_no_network():
     """Eight ranks in a host, or 72 in a rack: the phase is there, its edges are not."""
     phases = by_name(tp=8, dp=2, domain=8, tp_bytes=KIB, dp_bytes=KIB)
     assert len(phases["tp all-reduce"].src) == 0
-    assert edges(phases["dp all-reduce"]) == {(a, b): KIB for r in range(8) for a, b in ((r, r + 8), (r + 8, r))}
+    assert edges(phases["dp all-reduce"]) == {
+        (a, b): KIB for r in range(8) for a, b in ((r, r + 8), (r + 8, r))
+    }
     rack = by_name(tp=8, dp=9, domain=72, dp_bytes=KIB)
     assert len(rack["dp all-reduce"].src) == 0
 
@@ -82,7 +88,9 @@ def test_zero_stages():
     for zero in range(4):
         phases = by_name(zero=zero, **sizes)
         names.append(list(phases))
-        totals.append({name: phase.edge_bytes[0] / (3 * KIB) for name, phase in phases.items() if "dp" in name})
+        totals.append(
+            {name: phase.edge_bytes[0] / (3 * KIB) for name, phase in phases.items() if "dp" in name}
+        )
     assert names == [
         ["pp p2p", "dp all-reduce"],
         ["pp p2p", "dp reduce-scatter", "dp all-gather"],
@@ -108,7 +116,9 @@ def test_sequence_parallelism_gathers_and_scatters():
 def test_context_parallelism_passes_on_or_exchanges():
     """A ring of neighbours, or everybody with everybody; gradients are reduced over replicas and context together."""
     ring = by_name(cp=4, dp=2, cp_bytes=KIB, dp_bytes=KIB)
-    assert edges(ring["cp p2p"]) == {(a + 4 * g, (a + 1) % 4 + 4 * g): KIB for a in range(4) for g in range(2)}
+    assert edges(ring["cp p2p"]) == {
+        (a + 4 * g, (a + 1) % 4 + 4 * g): KIB for a in range(4) for g in range(2)
+    }
     assert len(ring["dp all-reduce"].src) == 8
     assert ring["dp all-reduce"].edge_bytes[0] == pytest.approx(2 * 7 / 8 * KIB)
     exchange = by_name(cp=4, cp_bytes=KIB, algorithm={"cp": "all_to_all"})["cp all-to-all"]
@@ -134,7 +144,9 @@ def test_uniform_and_skewed_experts():
     share = [1 / 8, 1 / 8, 0, 3 / 4]
     wanted = {(a, b): 8 * KIB * share[b] for a in range(4) for b in range(4) if a != b and share[b]}
     assert edges(skewed["ep dispatch"]) == pytest.approx(wanted)
-    assert edges(skewed["ep combine"]) == pytest.approx({(b, a): carried for (a, b), carried in wanted.items()})
+    assert edges(skewed["ep combine"]) == pytest.approx(
+        {(b, a): carried for (a, b), carried in wanted.items()}
+    )
 
 
 @given(domains=st.integers(2, 4), size=st.sampled_from([2, 4]), seed=st.integers(0, 99))
@@ -165,7 +177,10 @@ def test_pxn_sends_what_the_two_step_schedule_sends_between_nodes():
     wanted = {
         (src, dst): share
         for src, dst, share in zip(
-            schedule.src[across].tolist(), schedule.dst[across].tolist(), schedule.share[across].tolist(), strict=True
+            schedule.src[across].tolist(),
+            schedule.dst[across].tolist(),
+            schedule.share[across].tolist(),
+            strict=True,
         )
     }
     phase = by_name(ep=12, dp=12, ep_bytes=KIB, pxn=True, domain=4)["ep dispatch"]

@@ -27,7 +27,15 @@ def test_memory_stays_far_below_the_ranks_squared(rail_fabric):
     host, gpu = np.repeat(np.arange(HOSTS), RAILS), np.tile(np.arange(RAILS), HOSTS)
     nic = host * RAILS + gpu
     model = ModelShape(
-        layers=96, hidden=12288, heads=96, seq=2048, vocab=51200, global_batch=4096, experts=64, top_k=2, moe_every=2
+        layers=96,
+        hidden=12288,
+        heads=96,
+        seq=2048,
+        vocab=51200,
+        global_batch=4096,
+        experts=64,
+        top_k=2,
+        moe_every=2,
     )
     placement = Placement(host, gpu, nic)
     tracemalloc.start()

@@ -73,8 +73,7 @@ class Prices:
         nic = self._nic_of(hosts)
         moved = nic != self._nic
         states = [
-            self._changed(phase, number, moved, nic)
-            for number, phase in enumerate(problem.traffic.phases)
+            self._changed(phase, number, moved, nic) for number, phase in enumerate(problem.traffic.phases)
         ]
         self._tried = (nic, states)
         ends: dict[str, Floats] = {}

@@ -35,7 +35,9 @@ def order(problem: Problem) -> list[str]:
     best, hosts = min(((prices.price(start), start) for start in starts), key=lambda found: found[0])
     prices.price(hosts)
     prices.accept()
-    spare = np.full(len(problem.hosts), problem.ranks_per_host) - np.bincount(hosts, minlength=len(problem.hosts))
+    spare = np.full(len(problem.hosts), problem.ranks_per_host) - np.bincount(
+        hosts, minlength=len(problem.hosts)
+    )
     slots = np.concatenate([hosts, np.repeat(np.arange(len(problem.hosts)), spare)])
     enough = lower_bound_us(problem) * (1 + _LEAST_GAIN)
     evaluations = 0
