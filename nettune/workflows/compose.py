@@ -89,7 +89,7 @@ def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Ite
 def _title(data: Data) -> str:
     verb = data["verb"]
     if data.get("fault"):
-        return f"nettune {verb}: a fault in an emulated fabric, and what the transfers say of it"
+        return f"nettune {verb}: a fault in an emulated fabric, and what was found"
     if data.get("mode") == "loopback":
         return f"nettune {verb}: what can be measured where no fabric can be emulated"
     return _TITLES.get(verb, f"nettune {verb}")

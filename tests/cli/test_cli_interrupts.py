@@ -37,7 +37,7 @@ CTRL_C, TERM, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
 # moment -> the command, what stderr says then, seconds to wait after that, what the demos (all at once) are sent
 MOMENTS = {
     "lab up": (DEMO, "lab ...", 0.05, [CTRL_C, TERM, KILL]),
-    "qualify": ([*DEMO, "--fault", "straggler"], "qualify: ", 0.2, [CTRL_C, TERM, KILL]),
+    "qualify": ([*DEMO, "--fault", "straggler"], "qualify: ", 0.2, [TERM, KILL]),
     "measuring": (TINY_DEMO, "initialisation 1 of 5", 0.1, [CTRL_C, KILL]),
 }
 
@@ -83,10 +83,8 @@ class Story:
         """Processes that are still there of it; a lab's namespaces live in them and in their mounts alone."""
         mark = f"NETTUNE_TEST_STORY={self.mark}".encode()
         found = [f"process {pid}" for pid, started in self.made.items() if start_time(pid) == started]
-        for pid in processes():
-            if mark in read(Path(f"/proc/{pid}/environ")).split(b"\0"):
-                found.append(f"process {pid} of this story")
-        return found
+        marked = [pid for pid in processes() if mark in read(Path(f"/proc/{pid}/environ")).split(b"\0")]
+        return [*found, *(f"process {pid} of this story" for pid in marked)]
 
     def groups(self) -> list[Path]:
         """CPU groups that are still there of it."""

@@ -68,7 +68,10 @@ def interpreter() -> list[str]:
         pytest.skip("setpriv (util-linux) is missing: no way to become an ordinary user")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     # The wheel under test borrows its dependencies from a second folder of packages.
-    paths = [str(Path(nettune.__file__).resolve().parent.parent), *(path for path in sys.path if "site-packages" in path)]
+    paths = [
+        str(Path(nettune.__file__).resolve().parent.parent),
+        *(path for path in sys.path if "site-packages" in path),
+    ]
     for python in (sys.executable, f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"):
         command = [
             "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
