@@ -25,7 +25,7 @@ class Output(enum.StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", help="Rendering of the result on stdout.")]
 LabOption = Annotated[str, typer.Option("--lab", help="Name of a lab that is up (`nettune lab status`).")]
 RunsOption = Annotated[Path, typer.Option("--runs", help="Folder in which the run directory is made.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random choice.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of every random choice.")]
 
 
 def finish(

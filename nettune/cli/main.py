@@ -89,6 +89,11 @@ def run(words: Sequence[str]) -> int:
             raise
         subject = f": {error.filename}" if error.filename else ""
         message, code = f"{error.strerror or error}{subject}", COULD_NOT_RUN
+    except Exception as error:  # a defect of ours: still one line, and not the exit code of a failed verdict
+        if debug:
+            raise
+        kind = type(error).__name__
+        message, code = f"unexpected {kind}: {error}; --debug shows where, please report it", COULD_NOT_RUN
     code = code if isinstance(code, int) else 0
     if code == _TYPER_INTERRUPTED:
         message, code = "interrupted", COULD_NOT_RUN

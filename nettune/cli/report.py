@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
         output: OutputOption = Output.TEXT,
     ) -> None:
         """Make a run's report again, from the results that it left."""
-        from nettune.workflows.verbs import report_again
+        from nettune.workflows.again import report_again
 
         made = report_again(run, form.value).rstrip("\n")
         key = "report" if form is Form.HTML else "text"

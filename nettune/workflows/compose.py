@@ -25,7 +25,8 @@ _REPLICATION = (
 _BUSBW = "busbw is nccl-tests': bytes that the busiest rank sends, over the time of the slowest rank."
 _BASELINES = (
     "Lexicographic is what torchrun's dynamic rendezvous does with host names; random is another permutation in each"
-    " initialisation; depth-first lists hosts leaf by leaf."
+    " initialisation, and now and then one whose ports collide nowhere; depth-first lists hosts leaf by leaf, which is"
+    " as good as any order for one ring."
 )
 
 
@@ -111,12 +112,13 @@ def _verdict(data: Data, findings: Sequence[Finding]) -> Verdict | None:
     if points is None or bounds is None:
         gain = ""
     elif bounds[0] > 0:
-        gain = f"the order of ranks buys {points:+.1f} points of MFU"
+        gain = f"the order of ranks buys {points:+.1f} points of MFU over the {data['train']['from']} order"
     else:
         gain = f"no gain in MFU is shown ({bounds[0]:+.1f} to {bounds[1]:+.1f} points)"
     fit = "the fabric is fit" if "qualify" in data else ""
-    said = ", and ".join(sentence for sentence in (fit, gain) if sentence)
-    return Verdict(Status.PASS, said) if said else None
+    said = "; ".join(sentence for sentence in (fit, gain) if sentence)
+    shown = bool(fit) or (bounds is not None and bounds[0] > 0)
+    return Verdict(Status.PASS if shown else Status.WARN, said) if said else None
 
 
 def _summary(data: Data) -> list[KeyFigure]:
@@ -152,9 +154,10 @@ def _summary(data: Data) -> list[KeyFigure]:
         figures += _placed(data["placements"])
         figures.append(KeyFigure("launcher files", f"{len(data['files'])}", ", ".join(data["files"])))
         figures += [KeyFigure("not written", name, reason) for name, reason in data["refused"].items()]
-    if "sweep" in data and "train" not in data:
+    if "sweep" in data:
         swept = data["sweep"]
-        figures.append(KeyFigure(swept["knob"], f"{swept['kept']:g}", swept["reason"]))
+        label = f"sweep, {swept['knob']}" if "train" in data else swept["knob"]
+        figures.append(KeyFigure(label, f"{swept['kept']:g} kept", swept["reason"]))
     if "second" in data:
         gain = Interval(**data["second"]["speedup"]["depth-first"])
         detail = f"than depth-first ({gain.lo:.1f} to {gain.hi:.1f})"
@@ -189,7 +192,8 @@ def _method(data: Data) -> Section:
 def _meta(data: Data) -> dict[str, str]:
     machine = data.get("machine", {})
     known = {
-        "command": data.get("command", "nettune demo"),
+        "command": data.get("command", f"nettune {data['verb']}"),
+        "seed": data.get("seed", "not recorded"),
         "made": data.get("created", ""),
         "nettune": data.get("version", ""),
         "machine": f"{machine.get('cores')} cores, Linux {machine.get('kernel')}, Python {machine.get('python')}",

@@ -31,8 +31,7 @@ def run_demo(runs: Path, progress: Progress, *, fault: str | None = None, seed: 
     available, reason = lab_available()
     if not available and fault is not None:
         raise UnavailableError(f"a fault needs an emulated fabric: {reason}")
-    command = "nettune demo" + (f" --fault {fault}" if fault else "")
-    with open_run("demo", runs, progress, command=command, seed=seed) as run:
+    with open_run("demo", runs, progress, seed=seed) as run:
         run.data |= dict.fromkeys(("fault", "busbw_gbps", "mfu_delta_points", "mfu_delta_ci"))
         run.data |= {
             "mode": "lab" if available else "loopback",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import platform
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from nettune import __version__
+from nettune.errors import InputError
 from nettune.records import RunDir, recorded_environment
-from nettune.workflows.compose import compose
-from reports import html
 from reports.document import Report
 from reports.jsonform import plain
 
@@ -77,6 +80,11 @@ class Run:
         Raises:
             NettuneError: a file cannot be written.
         """
+        from nettune.workflows.compose import (
+            compose,
+        )  # draws: not worth loading before there is something to draw
+        from reports import html
+
         self.dir.write_json("environment.json", self.data["machine"])
         self.dir.write_json("result.json", plain(self.data))
         report = compose(self.data)
@@ -86,8 +94,8 @@ class Run:
 
 
 @contextmanager
-def open_run(verb: str, runs: Path, progress: Progress, *, command: str, seed: int = 0) -> Iterator[Run]:
-    """A run directory for one command; what is recorded in it stays when the command fails.
+def open_run(verb: str, runs: Path, progress: Progress, *, seed: int = 0) -> Iterator[Run]:
+    """A run directory for one command; what is recorded in it stays when the command fails, an empty one goes.
 
     Raises:
         NettuneError: the directory cannot be made.
@@ -95,7 +103,8 @@ def open_run(verb: str, runs: Path, progress: Progress, *, command: str, seed: i
     with RunDir.create(verb, runs) as directory:
         about = {
             "verb": verb,
-            "command": command,
+            "command": _command(verb),
+            "seed": seed,
             "created": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
             "version": __version__,
             "run_dir": str(directory.path),
@@ -107,4 +116,32 @@ def open_run(verb: str, runs: Path, progress: Progress, *, command: str, seed: i
                 "environment": recorded_environment(os.environ),
             },
         }
-        yield Run(directory, progress, seed, about)
+        try:
+            yield Run(directory, progress, seed, about)
+        except BaseException:
+            with contextlib.suppress(OSError):  # not empty
+                directory.path.rmdir()
+            raise
+
+
+def _command(verb: str) -> str:
+    """The command line as it was typed; only the verb where nettune was called from a program."""
+    typed = Path(sys.argv[0]).parent.name == "nettune" or Path(sys.argv[0]).name == "nettune"
+    return shlex.join(["nettune", *sys.argv[1:]]) if typed else f"nettune {verb}"
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """A JSON object that a command left behind.
+
+    Raises:
+        InputError: no file, no JSON, or no object in it.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is no JSON: {error}", path) from error
+    if not isinstance(data, dict):
+        raise InputError("holds no results", path)
+    return data

@@ -20,11 +20,8 @@ from nettune.trainer.config import DEMO_CONFIG
 from nettune.units import parse_size
 from nettune.workflows import steps
 from nettune.workflows.cluster import Cluster, discover_lab
-from nettune.workflows.compose import compose
-from nettune.workflows.picture import picture
-from nettune.workflows.run import Progress, Run, RunResult, open_run
+from nettune.workflows.run import Progress, Run, RunResult, open_run, read_results
 from nettune.workflows.training import Training
-from reports import html, markdown, text
 from sweeps.knob import Knob
 from topology.fabric import Fabric
 from topology.placement.mapping import Placement
@@ -35,12 +32,11 @@ from topology.writers import launcher_files
 
 @contextmanager
 def _on_lab(
-    verb: str, lab_name: str, runs: Path, progress: Progress, words: str, seed: int
+    verb: str, lab_name: str, runs: Path, progress: Progress, seed: int
 ) -> Iterator[tuple[Run, Cluster]]:
     lab = Lab.load(lab_name)
     try:
-        command = f"nettune {verb} {words}".rstrip() + f" --lab {lab_name}"
-        with open_run(verb, runs, progress, command=command, seed=seed) as run:
+        with open_run(verb, runs, progress, seed=seed) as run:
             yield run, steps.discovered(run, lambda: discover_lab(lab))
     finally:
         lab.close()
@@ -53,7 +49,7 @@ def discover_to(lab_name: str, out: Path | None, runs: Path, progress: Progress)
         InputError: no such lab.
         CollectError: a node did not answer.
     """
-    with _on_lab("discover", lab_name, runs, progress, "", 0) as (run, _):
+    with _on_lab("discover", lab_name, runs, progress, 0) as (run, _):
         fabric = {key: run.data[key] for key in ("fabric", "routing", "link_rate_gbps")}
         if out is not None:
             write_atomic(out, json.dumps(fabric, indent=1) + "\n")
@@ -67,7 +63,7 @@ def qualify_lab(lab_name: str, runs: Path, progress: Progress, *, seed: int = 0)
         InputError: no such lab, or fewer than two hosts.
         AgentError: a host's agent died or hung.
     """
-    with _on_lab("qualify", lab_name, runs, progress, "", seed) as (run, cluster), cluster.agents() as agents:
+    with _on_lab("qualify", lab_name, runs, progress, seed) as (run, cluster), cluster.agents() as agents:
         return run.finish(steps.qualified(run, cluster, agents))
 
 
@@ -89,12 +85,10 @@ def place_job(
     spec = load_job(job)
     excluded = expand_hosts(exclude)
     if fabric_file is None:
-        with _on_lab("place", lab_name, runs, progress, str(job), seed) as (run, cluster):
+        with _on_lab("place", lab_name, runs, progress, seed) as (run, cluster):
             return _placed(run, cluster.discovery.routing, JobTraffic(spec), excluded)
     routing, data = _read_fabric(fabric_file)
-    with open_run(
-        "place", runs, progress, command=f"nettune place {job} --fabric {fabric_file}", seed=seed
-    ) as run:
+    with open_run("place", runs, progress, seed=seed) as run:
         run.data |= data
         return _placed(run, routing, JobTraffic(spec), excluded)
 
@@ -128,7 +122,7 @@ def bench_lab(
         AgentError: a rank failed.
     """
     size_bytes, sizes = parse_size(size), _sizes(*series)
-    with _on_lab("bench", lab_name, runs, progress, f"--size {size}", seed) as (run, cluster):
+    with _on_lab("bench", lab_name, runs, progress, seed) as (run, cluster):
         traffic = steps.all_reduce(cluster, size_bytes)
         method = Method(inits=effort[0], repeats=effort[1], iface=cluster.iface)
         orders = steps.placed(run, cluster.discovery.routing, traffic)
@@ -158,7 +152,7 @@ def train_on_lab(
     """
     names = _order_names(ab)
     config = DEMO_CONFIG.with_changes(bucket_cap_mib=bucket_cap_mib)
-    with _on_lab("train", lab_name, runs, progress, f"--ab {ab}", seed) as (run, cluster):
+    with _on_lab("train", lab_name, runs, progress, seed) as (run, cluster):
         orders = steps.placed(
             run, cluster.discovery.routing, steps.all_reduce(cluster, DEMO_CONFIG.model.gradient_bytes), names
         )
@@ -185,7 +179,7 @@ def sweep_on_lab(
         raise InputError(f"{words!r} has a single value; a sweep compares at least two")
     for value in knob.values:
         DEMO_CONFIG.with_changes(**{knob.name: value})
-    with _on_lab("sweep", lab_name, runs, progress, words, seed) as (run, cluster):
+    with _on_lab("sweep", lab_name, runs, progress, seed) as (run, cluster):
         traffic = steps.all_reduce(cluster, DEMO_CONFIG.model.gradient_bytes)
         order = steps.placed(run, cluster.discovery.routing, traffic, (OURS,))[OURS]
         with cluster.agents(steps.TORCH) as agents:
@@ -193,27 +187,6 @@ def sweep_on_lab(
             peak = steps.peak_of(run, training, order)
             steps.swept(run, training, order, peak, knob, inits)
         return run.finish(0)
-
-
-def report_again(path: Path, form: str) -> str:
-    """`nettune report`: the text to print; form html writes report.html and gives its path.
-
-    Raises:
-        InputError: no run directory, or results that cannot be read.
-    """
-    source = path / "result.json" if path.is_dir() else path
-    data = _read_json(source)
-    try:
-        if form == "picture":
-            return picture(data)
-        report = compose(data)
-    except InputError as error:
-        raise InputError(str(error), source) from error
-    if form == "html":
-        target = source.with_name("report.html")
-        write_atomic(target, html.render(report))
-        return str(target)
-    return markdown.render(report) if form == "markdown" else text.render(report)
 
 
 def _sizes(begin: str, end: str, factor: int) -> list[int]:
@@ -235,7 +208,7 @@ def _order_names(words: str) -> tuple[str, ...]:
 
 
 def _read_fabric(path: Path) -> tuple[Routing, dict[str, Any]]:
-    data = _read_json(path)
+    data = read_results(path)
     try:
         routing = Routing.from_json(data["routing"], Fabric.from_json(data["fabric"]))
         rate_gbps = float(data["link_rate_gbps"])
@@ -246,15 +219,3 @@ def _read_fabric(path: Path) -> tuple[Routing, dict[str, Any]]:
         raise InputError(str(error), path) from error
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(f"is no fabric of `nettune discover -o`: {error}", path) from error
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"is no JSON: {error}", path) from error
-    if not isinstance(data, dict):
-        raise InputError("holds no results", path)
-    return data

@@ -14,7 +14,7 @@ from nettune.records import read_records
 pytestmark = pytest.mark.lab
 
 ENVELOPE = ["schema", "verb", "status", "exit_code"]
-ANY_RUN = {"command", "created", "version", "run_dir", "seconds", "report"}
+ANY_RUN = {"command", "seed", "created", "version", "run_dir", "seconds", "report"}
 FOUND = {"dropped", "findings", "link_rate_gbps"}
 KEYS = {
     "discover": {*FOUND, "fabric", "routing"},

@@ -97,7 +97,7 @@ def fill(run: Run) -> None:
 @pytest.fixture(scope="session")
 def stored(tmp_path_factory) -> dict[str, Any]:
     """The content of result.json."""
-    with open_run("demo", tmp_path_factory.mktemp("stored"), lambda _: None, command="nettune demo") as run:
+    with open_run("demo", tmp_path_factory.mktemp("stored"), lambda _: None) as run:
         fill(run)
         run.finish(0)
     data = json.loads((run.dir.path / "result.json").read_text(encoding="utf-8"))
