@@ -48,7 +48,13 @@ def test_demo_has_a_section_for_each_step(stored):
     report = compose(stored)
 
     assert headings(report) == [*STEPS.values(), "Method"]
-    assert [figure.label for figure in report.summary] == ["busbw, 64 KiB", "MFU", "step time", "PP x DP job"]
+    assert [figure.label for figure in report.summary] == [
+        "busbw, 64 KiB",
+        "MFU",
+        "step time",
+        "sweep, bucket_cap_mib",
+        "PP x DP job",
+    ]
     assert report.verdict is not None
     assert report.verdict.status is Status.PASS
     assert "not shown here: a rail" in markdown.render(report).lower()
