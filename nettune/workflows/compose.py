@@ -112,7 +112,7 @@ def _verdict(data: Data, findings: Sequence[Finding]) -> Verdict | None:
     if points is None or bounds is None:
         gain = ""
     elif bounds[0] > 0:
-        gain = f"the order of ranks buys {points:+.1f} points of MFU over the {data['train']['from']} order"
+        gain = f"the order of ranks buys {points:+.1f} MFU points over {data['train']['from']}"
     else:
         gain = f"no gain in MFU is shown ({bounds[0]:+.1f} to {bounds[1]:+.1f} points)"
     fit = "the fabric is fit" if "qualify" in data else ""
@@ -155,14 +155,21 @@ def _summary(data: Data) -> list[KeyFigure]:
         figures.append(KeyFigure("launcher files", f"{len(data['files'])}", ", ".join(data["files"])))
         figures += [KeyFigure("not written", name, reason) for name, reason in data["refused"].items()]
     if "sweep" in data:
-        swept = data["sweep"]
-        label = f"sweep, {swept['knob']}" if "train" in data else swept["knob"]
-        figures.append(KeyFigure(label, f"{swept['kept']:g} kept", swept["reason"]))
+        figures.append(_swept(data["sweep"], brief="train" in data))
     if "second" in data:
         gain = Interval(**data["second"]["speedup"]["depth-first"])
         detail = f"than depth-first ({gain.lo:.1f} to {gain.hi:.1f})"
         figures.append(KeyFigure("PP x DP job", f"{gain.median:.1f}x faster", detail))
     return figures
+
+
+def _swept(swept: Data, *, brief: bool) -> KeyFigure:
+    if not brief:
+        return KeyFigure(swept["knob"], f"{swept['kept']:g}", swept["reason"])
+    kept = next(trial for trial in swept["trials"] if trial["value"] == swept["kept"])
+    gain = kept["gain_s"]
+    why = "no value shown faster" if gain is None else f"saves {gain[1] * 1e3:.0f} to {gain[2] * 1e3:.0f} ms"
+    return KeyFigure("sweep", f"{swept['kept']:g} kept", f"{swept['knob']}; {why}")
 
 
 def _placed(placements: Data) -> list[KeyFigure]:

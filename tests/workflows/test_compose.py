@@ -52,7 +52,7 @@ def test_demo_has_a_section_for_each_step(stored):
         "busbw, 64 KiB",
         "MFU",
         "step time",
-        "sweep, bucket_cap_mib",
+        "sweep",
         "PP x DP job",
     ]
     assert report.verdict is not None
@@ -88,7 +88,7 @@ def test_gain_is_claimed_only_above_zero(stored, bounds, claimed):
     verdict = compose(data).verdict
 
     assert verdict is not None
-    assert ("buys +0.4 points" in verdict.sentence) == claimed
+    assert ("buys +0.4 MFU points" in verdict.sentence) == claimed
 
 
 def test_first_finding_is_the_verdict(stored):
