@@ -50,9 +50,23 @@ Transfer = Callable[..., list[float]]
 
 @pytest.fixture(scope="session")
 def transfer() -> Transfer:
-    """Run flows between pairs of (source, destination) at once; returns Gbit/s of payload of each."""
+    """Run flows between pairs of (source, destination) at once; returns Gbit/s of payload of each.
 
-    def run(lab: Lab, pairs: list[tuple[str, str]], seconds: float = 0.8) -> list[float]:
+    With `full`, flows that should fill their links are measured up to three times until each gives 85% of its rate, and
+    the best of each counts: a busy machine takes rate away, it never adds any.
+    """
+
+    def run(
+        lab: Lab, pairs: list[tuple[str, str]], seconds: float = 0.8, *, full: bool = False
+    ) -> list[float]:
+        rates = once(lab, pairs, seconds)
+        for _ in range(2):
+            if not full or min(rates) > 0.85 * lab.spec.host_rate_gbps:
+                break
+            rates = [max(pair) for pair in zip(rates, once(lab, pairs, seconds), strict=True)]
+        return rates
+
+    def once(lab: Lab, pairs: list[tuple[str, str]], seconds: float) -> list[float]:
         launcher = lab.launcher()
         receivers, senders = [], []
         try:
