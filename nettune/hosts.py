@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from nettune.errors import InputError
@@ -10,12 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+MAX_HOSTS = 200_000
+
+
 def expand_hosts(text: str) -> list[str]:
     """Names of a folded hostlist, in the order written, without repeats.
 
     Raises:
-        InputError: not a hostlist.
+        InputError: not a hostlist, or one of more than MAX_HOSTS names.
     """
+    if _most_names(text) > MAX_HOSTS:
+        raise InputError(f"{text[:60]!r} names more than {MAX_HOSTS:,} hosts; is a range too long?")
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
     names: dict[str, None] = {}
@@ -42,3 +48,15 @@ def _split_outside_brackets(text: str) -> list[str]:
             parts.append(text[start:position])
             start = position + 1
     return [part for part in (*parts, text[start:]) if part.strip()]
+
+
+def _most_names(text: str) -> int:
+    """Upper bound of the names in a hostlist, without making them: a range of a billion must not be expanded."""
+    total = 0
+    for part in _split_outside_brackets(text):
+        names = 1
+        for ranges in re.findall(r"\[([^\]]*)\]", part):
+            bounds = re.findall(r"([0-9]{1,18})-([0-9]{1,18})", ranges)
+            names *= ranges.count(",") + 1 + sum(max(int(last) - int(first), 0) for first, last in bounds)
+        total += names
+    return total

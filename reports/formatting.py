@@ -19,7 +19,7 @@ class FormattedTable:
         heads: column heads with their units.
         rows: cells.
         numeric: which columns are numbers and stand to the right.
-        best: (row, column) of the cells to mark; rows that are equally good are all marked.
+        best: (row, column) of the cells to mark: the best and what cannot be told from it.
     """
 
     heads: list[str]
@@ -98,8 +98,19 @@ def _value(cell: Cell) -> float | None:
 
 
 def _best_rows(column: Column, cells: list[Cell]) -> list[int]:
+    """Rows of the best value and of all that cannot be told from it; none when that is every row."""
     values = {row: value for row, cell in enumerate(cells) if (value := _value(cell)) is not None}
     if not column.best or len(values) < 2:
         return []
-    best = max(values.values()) if column.best == "max" else min(values.values())
-    return [row for row, value in values.items() if value == best]
+    best = (max if column.best == "max" else min)(values, key=values.__getitem__)
+    rows = [row for row in values if _ties(cells[row], cells[best], column)]
+    return rows if len(rows) < len(values) else []
+
+
+def _ties(cell: Cell, best: Cell, column: Column) -> bool:
+    """Whether two cells show the same number, or have intervals that overlap."""
+    if isinstance(cell, Interval) and isinstance(best, Interval):
+        limits = (cell.lo, cell.hi, best.lo, best.hi)
+        if all(math.isfinite(limit) for limit in limits):
+            return cell.lo <= best.hi and best.lo <= cell.hi
+    return format_cell(cell, column.decimals) == format_cell(best, column.decimals)

@@ -40,6 +40,8 @@ def render(report: Report, *, footer: Sequence[str] = (), width: int = WIDTH) ->
         if isinstance(part, Table) and part.brief
     ):
         lines += ["", *render_table(table, width).splitlines()]
+    if any(line.startswith(">") for line in lines):
+        lines += ["> nettune's own order   * best, with all that cannot be told from it"]
     if any(isinstance(part, Findings) for section in report.sections for part in section.parts):
         lines += ["", *render_findings(report.findings, width=width, most=_MOST_FINDINGS).splitlines()]
     if footer:

@@ -84,14 +84,15 @@ class Site:
         self.ask("hosts", text=etc_hosts(self.wiring))
 
     def find_link(self, text: str) -> Link:
-        """The link named by `h3`, `h3:eth1`, `leaf0:u0--spine0:d0` or `link/...`.
+        """The link named by `h3`, `h3:eth1`, `leaf0:u0--spine0:d0` (ends in either order) or `link/...`.
 
         Raises:
             InputError: there is none of that name.
         """
         wanted = text.removeprefix("link/")
         for link in self.wiring.links:
-            names = {link.key, *(f"{end.node}:{end.iface}" for end in link.ends)}
+            ends = [f"{end.node}:{end.iface}" for end in link.ends]
+            names = {"--".join(ends), "--".join(reversed(ends)), *ends}
             if link.kind == "host" and link.lower.iface == "eth0":
                 names.add(link.lower.node)
             if wanted in names:

@@ -32,6 +32,13 @@ def test_broken_hostlists_are_refused(text):
         expand_hosts(text)
 
 
+@pytest.mark.parametrize("text", ["h[0-99999999]", "a[1-1000]b[1-1000]", "x," * 3 + "h[0-200000]"])
+def test_a_range_that_is_too_long_is_refused_at_once(text):
+    """Nothing is expanded before the bound is checked."""
+    with pytest.raises(InputError, match="more than 200,000 hosts"):
+        expand_hosts(text)
+
+
 @given(st.sets(st.from_regex(r"[a-z]{1,3}[0-9]{1,3}", fullmatch=True), max_size=20))
 def test_folding_loses_no_name(names):
     """expand(fold(names)) is the same set."""

@@ -51,15 +51,17 @@ def test_the_limits_of_an_interval_have_the_decimals_of_its_median():
 
 
 def test_the_best_cells_are_marked_and_gaps_never_are():
-    """Equally good rows are all marked; a column of one number, of text or of gaps has no best."""
+    """Rows that cannot be told from the best are marked with it; where that is every row, or one number, none is."""
     columns = [Column("a", "s", "min"), Column("b", best="max"), Column("c", best="max"), Column("d")]
     rows: list[tuple[Cell, ...]] = [
-        (1.0, Interval(3.0, 1.0, 4.0), 7, 1),
-        (1.0, 2.0, "x", 2),
+        (1.0, Interval(3.0, 2.5, 4.0), 7, 1),
+        (1.0, Interval(2.6, 2.4, 2.8), "x", 2),
         (math.nan, None, None, 3),
+        (2.0, Interval(1.0, 0.5, 2.0), None, 3),
     ]
     shown = format_table(Table("t", columns, rows))
-    assert shown.best == {(0, 0), (1, 0), (0, 1)}
+    assert shown.best == {(0, 0), (1, 0), (0, 1), (1, 1)}
+    assert not format_table(Table("t", [Column("a", best="max")], [(1.0,), (1.0,)])).best
     assert shown.heads == ["a [s]", "b", "c", "d"]
     assert shown.rows[2] == [GAP, GAP, GAP, "3"]
 
