@@ -25,6 +25,17 @@ class GroupedFindings:
         )
 
 
+def notes(finding: Finding) -> list[str]:
+    """What stands in brackets behind the element: `p 0.97`, `not required` of an UNKNOWN that decides nothing."""
+    sure = [] if finding.probability is None else [f"p {finding.probability:.2f}"]
+    return [*sure, "not required"] if is_optional(finding) else sure
+
+
+def is_optional(finding: Finding) -> bool:
+    """Whether the verdict does without this finding: an UNKNOWN that nothing requires."""
+    return finding.status is Status.UNKNOWN and not finding.required
+
+
 def group_findings(findings: Sequence[Finding]) -> GroupedFindings:
     """Split by whether a reader has to do something."""
     ordered = worst_first(findings)

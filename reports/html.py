@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nettune.checks import Finding
 from reports.document import Report
-from reports.findings import group_findings
+from reports.findings import group_findings, is_optional
 from reports.formatting import format_table
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def _environment() -> Environment:
     environment.filters["trusted"] = _trusted
     environment.globals["formatted"] = format_table
     environment.globals["grouped"] = group_findings
+    environment.tests["optional"] = is_optional
     environment.globals["kind_of"] = lambda part: type(part).__name__
     return environment
 

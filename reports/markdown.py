@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nettune.checks import Finding
 from reports.document import Figure, Findings, Part, Report, Table
-from reports.findings import group_findings
+from reports.findings import group_findings, is_optional
 from reports.formatting import format_table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~])")
@@ -36,7 +36,7 @@ def render(report: Report, images: Sequence[str] = ()) -> str:
 
 
 def render_table(table: Table) -> str:
-    """A table under its caption; the best cells and our row are bold."""
+    """A table under its caption; a star marks the best cells, our row is bold, and a line below says so."""
     shown = format_table(table)
     lines = [
         "| " + " | ".join(map(_escaped, shown.heads)) + " |",
@@ -44,14 +44,16 @@ def render_table(table: Table) -> str:
     ]
     for number, row in enumerate(shown.rows):
         cells = [
-            f"**{_escaped(cell)}**"
-            if cell and (number == table.own or (number, index) in shown.best)
-            else _escaped(cell)
+            (f"**{_escaped(cell)}**" if cell and number == table.own else _escaped(cell))
+            + (r" \*" if (number, index) in shown.best else "")
             for index, cell in enumerate(row)
         ]
         lines.append("| " + " | ".join(cells) + " |")
     caption = f"{_escaped(table.caption)}\n\n" if table.caption else ""
-    return caption + "\n".join(lines)
+    best = [r"\* best, with all that cannot be told from it"] if shown.best else []
+    own = ["**bold**: nettune's own order"] if table.own is not None else []
+    legend = f"\n\n{'; '.join([*best, *own])}" if best or own else ""
+    return caption + "\n".join(lines) + legend
 
 
 def render_findings(findings: Sequence[Finding]) -> str:
@@ -63,7 +65,8 @@ def render_findings(findings: Sequence[Finding]) -> str:
         for finding in group.open:
             sure = "" if finding.probability is None else f"{finding.probability:.2f}"
             said = _escaped(f"{finding.what} {finding.fix}".strip())
-            lines.append(f"| {finding.status} | {_escaped(finding.where)} | {sure} | {said} |")
+            status = f"{finding.status} (not required)" if is_optional(finding) else finding.status
+            lines.append(f"| {status} | {_escaped(finding.where)} | {sure} | {said} |")
         blocks.append("\n".join(lines))
     if group.passed:
         blocks.append(_escaped(group.passed_line))

@@ -12,8 +12,8 @@ from typing import TextIO
 
 from nettune.checks import Finding, Status
 from reports.document import Findings, Report, Table
-from reports.findings import group_findings
-from reports.formatting import format_table
+from reports.findings import group_findings, notes
+from reports.formatting import FormattedTable, format_table
 
 WIDTH = 80
 _MOST_FINDINGS = 5
@@ -33,59 +33,50 @@ def render(report: Report, *, footer: Sequence[str] = (), width: int = WIDTH) ->
         lines += _wrapped(report.verdict.sentence, width, f"{report.verdict.status:7} ", " " * 8)
     lines.append("-" * width)
     lines += _key_figures(report, width)
-    for table in (
-        part
-        for section in report.sections
-        for part in section.parts
-        if isinstance(part, Table) and part.brief
-    ):
-        lines += ["", *render_table(table, width).splitlines()]
-    if any(line.startswith(">") for line in lines):
-        lines += ["> nettune's own order   * best, with all that cannot be told from it"]
-    if any(isinstance(part, Findings) for section in report.sections for part in section.parts):
-        lines += ["", *render_findings(report.findings, width=width, most=_MOST_FINDINGS).splitlines()]
+    parts = [part for section in report.sections for part in section.parts]
+    brief = [(part, format_table(part)) for part in parts if isinstance(part, Table) and part.brief]
+    for table, shown in brief:
+        lines += ["", *_table(table, shown, width)]
+    lines += _legend(brief, width)
+    if any(isinstance(part, Findings) for part in parts):
+        said = report.verdict.sentence if report.verdict is not None else ""
+        findings = render_findings(report.findings, width=width, most=_MOST_FINDINGS, said=said)
+        lines += ["", *findings.splitlines()]
     if footer:
         lines += ["", *(_inert(line) for line in footer)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def render_table(table: Table, width: int = WIDTH) -> str:
-    """A table with its caption; `*` marks the best cells, `>` our row. Long text is cut so that rows stay whole."""
+    """A table with its caption and what its marks mean: `*` the best cells, `>` our row.
+
+    Long text is cut so that rows stay whole.
+    """
     shown = format_table(table)
-    marked = [
-        [
-            _clean(cell) + ("*" if (number, index) in shown.best else " " if shown.numeric[index] else "")
-            for index, cell in enumerate(row)
-        ]
-        for number, row in enumerate(shown.rows)
-    ]
-    heads = [
-        _clean(head) + (" " if numeric else "")
-        for head, numeric in zip(shown.heads, shown.numeric, strict=True)
-    ]
-    sizes = _fitted([max(map(len, column)) for column in zip(heads, *marked, strict=True)], width - 2)
-    lines = _wrapped(table.caption, width) if table.caption else []
-    lines.append(_row("", heads, sizes, shown.numeric))
-    lines += [
-        _row(">" if number == table.own else "", row, sizes, shown.numeric)
-        for number, row in enumerate(marked)
-    ]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    lines = [*_table(table, shown, width), *_legend([(table, shown)], width)]
+    return "\n".join(lines) + "\n"
 
 
-def render_findings(findings: Sequence[Finding], *, width: int = WIDTH, most: int | None = None) -> str:
+def render_findings(
+    findings: Sequence[Finding], *, width: int = WIDTH, most: int | None = None, said: str = ""
+) -> str:
     """What did not pass, worst first, each with what to do; what passed as one line.
 
     Args:
         findings: in any order.
         width: columns.
         most: so many that did not pass; None for all.
+        said: a sentence that the reader has just read, as a verdict; the finding `where: what` that says the same
+            is cut down to its element and what to do.
     """
     group = group_findings(findings)
     lines: list[str] = []
     for finding in group.open[:most]:
-        sure = "" if finding.probability is None else f" (p {finding.probability:.2f})"
-        lines += _wrapped(f"{finding.where}{sure}: {finding.what}", width, f"{finding.status:7} ", " " * 8)
+        noted = ", ".join(notes(finding))
+        sentence = str(finding.where) + (f" ({noted})" if noted else "")
+        if f"{finding.where}: {finding.what}" != said:
+            sentence += f": {finding.what}"
+        lines += _wrapped(sentence, width, f"{finding.status:7} ", " " * 8)
         if finding.fix:
             lines += _wrapped(f"fix: {finding.fix}", width, " " * 8, " " * 13)
     if most is not None and len(group.open) > most:
@@ -154,6 +145,35 @@ def _key_figures(report: Report, width: int) -> list[str]:
             lines.append(head)
             lines += _wrapped(detail, width, " " * 8, " " * 8)
     return lines
+
+
+def _legend(tables: Sequence[tuple[Table, FormattedTable]], width: int) -> list[str]:
+    """One line on the marks that these tables have; none where they have none."""
+    own = ["> nettune's own order"] if any(table.own is not None for table, _ in tables) else []
+    best = ["* best, with all that cannot be told from it"] if any(shown.best for _, shown in tables) else []
+    return [_cut("  " + "   ".join([*own, *best]), width)] if own or best else []
+
+
+def _table(table: Table, shown: FormattedTable, width: int) -> list[str]:
+    marked = [
+        [
+            _clean(cell) + ("*" if (number, index) in shown.best else " " if shown.numeric[index] else "")
+            for index, cell in enumerate(row)
+        ]
+        for number, row in enumerate(shown.rows)
+    ]
+    heads = [
+        _clean(head) + (" " if numeric else "")
+        for head, numeric in zip(shown.heads, shown.numeric, strict=True)
+    ]
+    sizes = _fitted([max(map(len, column)) for column in zip(heads, *marked, strict=True)], width - 2)
+    lines = _wrapped(table.caption, width) if table.caption else []
+    lines.append(_row("", heads, sizes, shown.numeric))
+    lines += [
+        _row(">" if number == table.own else "", row, sizes, shown.numeric)
+        for number, row in enumerate(marked)
+    ]
+    return [line.rstrip() for line in lines]
 
 
 def _cut(text: str, width: int) -> str:

@@ -28,8 +28,6 @@ _BASELINES = (
     " initialisation, and now and then one whose ports collide nowhere; depth-first lists hosts leaf by leaf, which is"
     " as good as any order for one ring."
 )
-_MARKS = "A star marks the best of a column with all that cannot be told from it; the tinted row is nettune's order."
-
 _TITLES = {
     "demo": "nettune demo: an emulated fabric, qualified, placed, tuned and trained on",
     "discover": "Discovery",
@@ -188,7 +186,7 @@ def _placed(placements: Data) -> list[KeyFigure]:
 
 
 def _method(data: Data) -> Section:
-    notes = [_REPLICATION, _BUSBW, _BASELINES, _MARKS]
+    notes = [_REPLICATION, _BUSBW, _BASELINES]
     notes += [f"Not shown here: {reason}" for reason in data.get("not_shown", [])]
     spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in data.get("seconds", {}).items())
     return Section(

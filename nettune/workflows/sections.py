@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nettune.checks import Finding, Status
 from nettune.stats import Interval
-from nettune.units import format_rate, format_size
+from nettune.units import format_size
 from reports.charts.busbw_against_size import SizeSeries, busbw_against_size
 from reports.charts.fabric_map import MapView, fabric_map, fabric_maps, rank_labels
 from reports.charts.heat_map import heat_map
@@ -55,20 +55,15 @@ def qualification(data: Data, fabric: Fabric, findings: list[Finding]) -> Sectio
                 hosts,
                 leaves=leaves,
                 marked=[name for name in marked if name],
-                caption=_matrix_caption(qualified),
+                # Transfers are paced below their path's rate; this is what a sound pair shows.
+                reference_gbps=max((flow["offered_gbps"] for flow in qualified["flows"]), default=None),
+                caption="Delivered payload of paced pairwise transfers, sender by receiver; lines separate leaves.",
             )
         )
     if not qualified:
         return Section("Structure", "What the nodes say of themselves; no transfer has tested it.", parts)
     lead = "Every host and every link was tested by real transfers whose path is known from the hash."
     return Section("Qualification", lead, parts)
-
-
-def _matrix_caption(qualified: Data) -> str:
-    """What the matrix shows, and which rate a sound pair reaches: transfers are paced below their path's rate."""
-    paced = max((flow["offered_gbps"] for flow in qualified["flows"]), default=0.0)
-    sound = f" Transfers are paced, so a sound pair shows {format_rate(paced)} of payload." if paced else ""
-    return f"Delivered rate of pairwise transfers, sender by receiver; lines separate leaves.{sound}"
 
 
 def placement(data: Data, fabric: Fabric) -> Section:

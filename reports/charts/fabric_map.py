@@ -164,8 +164,7 @@ def _panel(
     axes.text(
         at[0], at[1] + layout.height + 24, label(view.title, 60), fontsize=13, weight="bold", va="bottom"
     )
-    peak = _peak(fabric, load, quantity)
-    if peak:
+    for peak in _peaks(fabric, load, quantity)[:1]:
         axes.text(at[0], at[1] + layout.height + 8, label(peak, 80), fontsize=11, color=MUTED, va="bottom")
     marked = _Marked(fabric, view.highlight)
     ends = layout.ends + at
@@ -333,13 +332,25 @@ def _legend(
         x += 140
 
 
-def _peak(fabric: Fabric, load: Floats | None, quantity: str) -> str:
-    """`most loaded: leaf0:u1 > spine1:d0, 37.7 MB`."""
-    if load is None or not np.isfinite(load).any() or np.nanmax(load) <= 0:
-        return ""
-    link = int(np.nanargmax(load))
+def _peaks(fabric: Fabric, load: Floats | None, quantity: str) -> list[str]:
+    """`busiest between switches: leaf0:u1 > spine1:d0, 37.7 MB`, then `most loaded: ...` where that is another link.
+
+    Between switches comes first: a host's own links carry the same whatever the order of ranks, those in between
+    are what a placement changes.
+    """
+    if load is None:
+        return []
+    switch = fabric.nodes.kind[fabric.ports.node] == NodeKind.SWITCH
+    between = switch[fabric.directed_ports].all(axis=1)
     unit = quantity.rpartition("[")[2].rstrip("]") if "[" in quantity else ""
-    return f"most loaded: {fabric.directed_name(link)}, {format_number(float(load[link]))} {unit}".rstrip()
+    peaks: dict[int, str] = {}
+    for name, of in (("busiest between switches", between), ("most loaded", np.ones_like(between))):
+        values = np.where(of & np.isfinite(load), load, 0.0)
+        link = int(np.argmax(values)) if len(values) else 0
+        if len(values) and values[link] > 0 and not any(load[one] >= values[link] for one in peaks):
+            said = f"{name}: {fabric.directed_name(link)}, {format_number(float(load[link]))} {unit}"
+            peaks[link] = said.rstrip()
+    return list(peaks.values())
 
 
 def _alt(fabric: Fabric, views: Sequence[MapView], loads: Sequence[Floats | None], quantity: str) -> str:
@@ -347,10 +358,10 @@ def _alt(fabric: Fabric, views: Sequence[MapView], loads: Sequence[Floats | None
         f"Fabric of {len(fabric.hosts)} hosts, {len(fabric.switches)} switches and {len(fabric.links.port_a)} cables."
     ]
     for view, load in zip(views, loads, strict=True):
-        facts = [_peak(fabric, load, quantity)]
+        facts = _peaks(fabric, load, quantity)
         if view.highlight:
             facts.append("at fault: " + ", ".join(map(str, view.highlight)))
-        said = "; ".join(fact for fact in facts if fact)
+        said = "; ".join(facts)
         if said:
             parts.append(f"{view.title or 'Map'}: {said}.")
     return " ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ def heat_map(
     leaves: Sequence[str] = (),
     marked: Sequence[str] = (),
     quantity: str = "bandwidth",
+    reference_gbps: float | None = None,
     caption: str,
 ) -> Figure:
     """Bandwidth from each host (row) to each other (column).
@@ -46,6 +48,8 @@ def heat_map(
         leaves: leaf of each host; borders are drawn where it changes. Empty for none.
         marked: hosts whose row and column are framed.
         quantity: label of the scale.
+        reference_gbps: what a sound pair shows, as the rate that transfers are paced at; a line in the scale, which
+            always reaches it. None, or what is not above 0, for no line.
         caption: of the figure.
 
     Raises:
@@ -58,8 +62,10 @@ def heat_map(
     matrix[~np.isfinite(matrix)] = np.nan
     np.fill_diagonal(matrix, np.nan)
     known = matrix[np.isfinite(matrix)]
-    factor, unit = rate_unit([float(value) for value in known])
-    low, high = (float(known.min()), float(np.percentile(known, _BEST))) if len(known) else (0.0, 1.0)
+    sound = [rate for rate in (reference_gbps or 0.0,) if math.isfinite(rate) and rate > 0]
+    factor, unit = rate_unit([*map(float, known), *sound])
+    ends = [float(known.min()), float(np.percentile(known, _BEST))] if len(known) else [0.0]
+    low, high = min(ends + sound), max(ends + sound)
     norm = Normalize(min(low, (1 - _SPREAD) * high) * factor, (high or 1.0) * factor)
     size = 520.0 if count <= _VALUES_HOSTS else 760.0
     with styled():
@@ -89,9 +95,12 @@ def heat_map(
         axes.spines[:].set_visible(False)
         bar = figure.colorbar(ScalarMappable(norm, _COOL), ax=axes, shrink=0.6, aspect=24)
         bar.outline.set_visible(False)
-        bar.set_label(f"{label(quantity, 40)} [{unit}]")
+        healthy = "".join(f"sound pair: {format_number(rate * factor)} {unit}" for rate in sound)
+        for rate in sound:
+            bar.ax.axhline(rate * factor, color=INK, linewidth=2.4)
+        bar.set_label(f"{label(quantity, 40)} [{unit}]" + (f"\nline is a {healthy}" if healthy else ""))
         svg = to_svg(figure)
-    return Figure(svg, caption, _alt(matrix * factor, hosts, marked, quantity, unit))
+    return Figure(svg, caption, _alt(matrix * factor, hosts, marked, quantity, unit, healthy))
 
 
 def _names(axes: Axes, hosts: Sequence[str], marked: Sequence[str]) -> None:
@@ -146,7 +155,9 @@ def _borders(axes: Axes, leaves: Sequence[str]) -> None:
         start += size
 
 
-def _alt(matrix: Floats, hosts: Sequence[str], marked: Sequence[str], quantity: str, unit: str) -> str:
+def _alt(
+    matrix: Floats, hosts: Sequence[str], marked: Sequence[str], quantity: str, unit: str, healthy: str
+) -> str:
     known = np.isfinite(matrix)
     text = f"Heat map of {quantity} between {len(hosts)} hosts"
     if known.any():
@@ -156,6 +167,8 @@ def _alt(matrix: Floats, hosts: Sequence[str], marked: Sequence[str], quantity: 
             f": median {format_number(median)} {unit}, lowest {format_number(least)} {unit} "
             f"from {hosts[int(row)]} to {hosts[int(column)]}"
         )
+    if healthy:
+        text += f"; {healthy}"
     if marked:
         text += "; marked: " + ", ".join(marked)
     return text + "."

@@ -186,7 +186,8 @@ def test_interrupted_up_cleans_up_at_once(number):
     if "up" not in said.split():
         assert said == "interrupted\n"
         assert process.returncode == 2
-        assert not any(Path(f"/proc/{pid}/ns/net").exists() for pid in family)
+        # A holder that had not told its pid yet ends by the end of its input, a moment after its parent.
+        wait_until(lambda: not any(Path(f"/proc/{pid}/ns/net").exists() for pid in family))
         assert not (state_folder() / "stopped.json").exists()
     with contextlib.suppress(InputError):
         Lab.load("stopped").down()

@@ -183,6 +183,22 @@ def test_empty_parts_are_pages():
     assert "No check was run." in text
 
 
+def test_marks_are_explained_under_their_table():
+    """Only the marks that a table has are explained."""
+    column = Column("rate", best="max")
+    for values, own, wanted in (
+        ((1.0, 2.0), None, (1, 0)),
+        ((1.0, 1.0), 0, (0, 1)),
+        ((1.0, 2.0), 1, (1, 1)),
+        ((1.0, 1.0), None, (0, 0)),
+    ):
+        table = Table("t", [column], [(value,) for value in values], own=own)
+        text = html.render(Report("t", sections=[Section("s", "", [table])]))
+        Page(text)
+        assert (text.count("best of its column"), text.count("nettune's own order")) == wanted
+        assert text.count('class="legend"') == max(wanted)
+
+
 def test_findings_alone_are_a_fragment():
     """Any verb can render its findings alone."""
     finding = Finding(
@@ -193,3 +209,6 @@ def test_findings_alone_are_a_fragment():
     assert "1500 &lt; 9000" in fragment
     assert "0.25" in fragment
     assert "<html" not in fragment
+    assert "not required" not in fragment
+    unread = dataclasses.replace(finding, status=Status.UNKNOWN, required=False)
+    assert "not required" in html.render_findings([unread])

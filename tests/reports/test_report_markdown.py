@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 from reports import markdown
-from reports.document import Column, Report, Section, Table, Text
+from reports.document import Cell, Column, Report, Section, Table, Text
 
 
 def cells(line):
@@ -46,6 +47,16 @@ def test_no_cell_breaks_its_table(rows):
     assert {cells(line) for line in lines} == {2}
 
 
+def test_marks_are_explained():
+    """The best cells have a star, our row is bold, and a line under the table says so; without marks there is none."""
+    rows: list[tuple[Cell, ...]] = [("x", 2.0), ("y", 3.0)]
+    columns = [Column("order"), Column("rate", best="max")]
+    lines = markdown.render_table(Table("", columns, rows, own=0)).split("\n")
+    assert lines[2:4] == ["| **x** | **2.00** |", r"| y | 3.00 \* |"]
+    assert lines[4:] == ["", r"\* best, with all that cannot be told from it; **bold**: nettune's own order"]
+    assert markdown.render_table(Table("", columns[:1], [("x",)])).endswith("| x |")
+
+
 def test_markup_in_names_is_inert():
     """HTML, links and emphasis in a name are shown, not obeyed; code cannot leave its fence."""
     report = Report("<img src=x>", sections=[Section("[a](b)", "*x*", [Text("", ["- # `y`"], "```\n<b>")])])
@@ -62,4 +73,6 @@ def test_findings_alone():
         check="mtu", status=Status.UNKNOWN, where=ElementId.host("h1"), what="no tool", fix="install ip"
     )
     assert "| UNKNOWN | host/h1 |  | no tool install ip |" in markdown.render_findings([finding])
+    optional = dataclasses.replace(finding, required=False)
+    assert "| UNKNOWN (not required) | host/h1 |" in markdown.render_findings([optional])
     assert markdown.render_findings([]) == "No check was run."

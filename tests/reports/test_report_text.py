@@ -60,6 +60,36 @@ def test_the_summary_says_what_counts_in_order(sample_report):
     assert "92.8 (91.0 to 93.4)*" in summary
 
 
+def test_one_line_explains_the_marks_of_all_tables():
+    """However many tables have marks, their meaning is said once; marks that do not occur are not explained."""
+    column = Column("rate", "Gbit/s", "max")
+    marked = Table("a", [Column("order"), column], [("x", 2.0), ("y", 1.0)], own=0, brief=True)
+    ties = Table("b", [Column("order"), column], [("x", 1.0), ("y", 1.0)], brief=True)
+    summary = text.render(Report("t", sections=[Section("s", "", [marked, marked, ties])]))
+    assert summary.count("> nettune's own order   * best") == 1
+    assert "*" in text.render_table(marked).splitlines()[-1]
+    assert "*" not in text.render_table(ties)
+    assert ">" not in text.render_table(ties)
+
+
+def test_the_verdict_is_not_said_twice():
+    """Where the verdict is the first finding's sentence, the list keeps its element, its probability and the fix."""
+    finding = Finding(
+        check="mtu",
+        status=Status.FAIL,
+        where=ElementId.host("h1"),
+        what="MTU 1500",
+        probability=0.9,
+        fix="set 9000",
+    )
+    sections = [Section("s", "", [Findings([finding])])]
+    same = text.render(Report("t", sections=sections, verdict=Verdict(Status.FAIL, "host/h1: MTU 1500")))
+    assert same.count("MTU 1500") == 1
+    assert "FAIL    host/h1 (p 0.90)\n        fix: set 9000\n" in same
+    other = text.render(Report("t", sections=sections, verdict=Verdict(Status.FAIL, "unfit")))
+    assert "FAIL    host/h1 (p 0.90): MTU 1500\n" in other
+
+
 def test_many_findings_are_counted_not_listed():
     """Five findings are told, the rest is a number."""
     summary = text.render(Report("t", sections=[Section("s", "", [Findings(findings(9))])]))
@@ -153,3 +183,16 @@ def test_findings_alone_say_what_to_do():
         "PASS    1 passed: mtu 1",
     ]
     assert text.render_findings([]) == "no check was run\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "required", "wanted"),
+    [(Status.UNKNOWN, False, "UNKNOWN host/h1 (not required): no tool"),
+     (Status.UNKNOWN, True, "UNKNOWN host/h1: no tool"), (Status.FAIL, False, "FAIL    host/h1: no tool")],
+)  # fmt: skip
+def test_an_unknown_that_decides_nothing_says_so(status, required, wanted):
+    """A reader sees which UNKNOWN keeps the verdict from being a pass and which does not."""
+    finding = Finding(
+        check="mtu", status=status, where=ElementId.host("h1"), what="no tool", required=required
+    )
+    assert text.render_findings([finding]).splitlines() == [wanted]

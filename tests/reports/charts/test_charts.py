@@ -49,6 +49,8 @@ EDGES = {
     "heat 64": lambda: heat_map(
         np.full((64, 64), 380.0), [f"h{i}" for i in range(64)], leaves=[f"l{i // 8}" for i in range(64)], caption="c"
     ),
+    "heat paced, nothing measured": lambda: heat_map(np.full((2, 2), NAN), ["a", "b"], reference_gbps=0.1, caption="c"),
+    "heat paced below": lambda: heat_map(np.full((2, 2), 400.0), ["a", "b"], reference_gbps=1.0, caption="c"),
     "heat 200": lambda: heat_map(np.full((200, 200), 380.0), [f"h{i}" for i in range(200)], caption="c"),
     "heat long": lambda: heat_map(np.full((4, 4), 9.4), [f"{i}{LONG}" for i in range(4)], leaves=[LONG] * 4, caption="c"),
     "size none": lambda: busbw_against_size([], caption="c"),
@@ -135,6 +137,19 @@ def test_the_heat_map_shows_values_to_sixteen_hosts_and_marks_hosts():
     assert "93.5" not in texts(large.svg)
     with pytest.raises(ValueError, match="for 2 hosts"):
         heat_map(matrix, ["a", "b"], caption="c")
+
+
+def test_the_heat_map_tells_what_a_sound_pair_shows(unreadable):
+    """The reference stands in the scale and in words, and where all pairs are slow the scale still reaches it."""
+    slow = np.full((3, 3), 0.088)
+    plain = heat_map(slow, ["a", "b", "c"], caption="c")
+    paced = heat_map(slow, ["a", "b", "c"], quantity="q" * 50, reference_gbps=0.176, caption="c")
+    assert "line is a sound pair: 176 Mbit/s" in texts(paced.svg)
+    assert "sound pair: 176 Mbit/s" in paced.alt
+    assert max(float(text) for text in texts(paced.svg) if text.isdecimal()) > 150
+    assert unreadable(paced.svg) == []
+    for nothing in (None, 0.0, NAN, math.inf):
+        assert heat_map(slow, ["a", "b", "c"], reference_gbps=nothing, caption="c") == plain
 
 
 def test_the_deviation_is_that_of_links_that_carry_payload():

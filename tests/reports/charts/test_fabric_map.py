@@ -36,16 +36,31 @@ def test_maps_are_readable_from_one_host_to_many(sample, unreadable, shape):
 
 
 def test_the_heaviest_direction_is_the_widest_and_is_named(sample):
-    """Load sets the width of a half, and the most loaded direction is written out with its unit."""
+    """Load sets the width of a half, and the direction that is most loaded is written out with its unit."""
     fabric = sample.clos()
     load = np.zeros(fabric.directed_count)
     link = int(fabric.out_of_port[fabric.port_row("leaf2", "u1")])
     load[link] = 29.4
     figure = fabric_map(fabric, load, title="random", quantity="sent [MB]", caption="c")
-    assert "most loaded: leaf2:u1 &gt; spine1:d2, 29.4 MB" in figure.svg
+    assert "busiest between switches: leaf2:u1 &gt; spine1:d2, 29.4 MB" in figure.svg
     assert "leaf2:u1 > spine1:d2, 29.4 MB" in figure.alt
     wide = [width for width in strokes(figure.svg) if width > 5]
     assert len(wide) == 1
+
+
+def test_the_busiest_link_between_switches_is_named_before_a_host_s(sample):
+    """Hosts' links carry the same whatever the order; they are named only where no link between switches is loaded."""
+    fabric = sample.clos()
+    load = np.full(fabric.directed_count, np.nan)
+    nic, up = (int(fabric.out_of_port[fabric.port_row(*port)]) for port in (("h0", "eth0"), ("leaf2", "u1")))
+    load[nic] = 9.0
+    figure = fabric_map(fabric, load, quantity="sent [MiB]", caption="c")
+    assert "most loaded: h0:eth0 &gt; leaf0:d0, 9.00 MiB" in figure.svg
+    load[up] = 3.0
+    figure = fabric_map(fabric, load, quantity="sent [MiB]", caption="c")
+    assert "busiest between switches: leaf2:u1 &gt; spine1:d2, 3.00 MiB" in figure.svg
+    assert "most loaded" not in figure.svg
+    assert "3.00 MiB; most loaded: h0:eth0 > leaf0:d0, 9.00 MiB" in figure.alt
 
 
 def test_two_maps_share_one_scale(sample):
@@ -104,6 +119,7 @@ def test_maps_without_loads_are_maps(sample, load):
     }
     figure = fabric_map(fabric, loads[load], caption="c")
     assert "most loaded" not in figure.svg
+    assert "busiest" not in figure.svg
     assert "h7" in figure.svg
 
 
