@@ -7,7 +7,6 @@ directed link 2*l goes from port_a to port_b of row l, 2*l+1 the other way. Load
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,18 @@ import numpy as np
 from nettune.elements import ElementId
 from nettune.errors import InputError
 from nettune.schemas import check_schema
+from topology.columns import (
+    Gpus,
+    Links,
+    LinkState,
+    NodeKind,
+    Nodes,
+    Ports,
+    columns_from_json,
+    columns_to_json,
+)
+
+__all__ = ["FABRIC_SCHEMA", "Fabric", "Gpus", "LinkState", "Links", "NodeKind", "Nodes", "Ports"]
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,88 +41,12 @@ if TYPE_CHECKING:
 FABRIC_SCHEMA = "nettune.fabric/1"
 
 
-class NodeKind(enum.IntEnum):
-    """What a node is."""
-
-    HOST = 0
-    SWITCH = 1
-
-
-class LinkState(enum.IntEnum):
-    """Whether a cable carries traffic."""
-
-    DOWN = 0
-    UP = 1
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """Columns of the nodes, N rows.
-
-    Attributes:
-        name: unique names.
-        kind: `NodeKind` of each.
-        tier: 0 hosts, 1 leaves, 2 spines, ...; -1 unknown.
-        nvl_domain: accelerator domain (an NVL72 rack) of a host; -1 none.
-    """
-
-    name: tuple[str, ...]
-    kind: Ints
-    tier: Ints
-    nvl_domain: Ints
-
-
-@dataclass(frozen=True)
-class Ports:
-    """Columns of the ports (a host's NICs too), P rows.
-
-    Attributes:
-        node: row of the node that it belongs to.
-        name: name within the node.
-        rail: rail of a host's NIC; -1 none.
-        plane: plane of a multi-plane fabric; -1 none.
-        speed_gbps: nominal speed; 0 unknown.
-        lag: link aggregation group within the node; -1 none.
-        address: IP address, empty when none.
-        mtu: bytes; 0 unknown.
-    """
-
-    node: Ints
-    name: tuple[str, ...]
-    rail: Ints
-    plane: Ints
-    speed_gbps: Floats
-    lag: Ints
-    address: tuple[str, ...]
-    mtu: Ints
-
-
-@dataclass(frozen=True)
-class Links:
-    """Columns of the cables, L rows: the two ports, `LinkState`, propagation delay in ns (0 unknown)."""
-
-    port_a: Ints
-    port_b: Ints
-    state: Ints
-    delay_ns: Floats
-
-
-@dataclass(frozen=True)
-class Gpus:
-    """Columns of the accelerators, G rows: host (node row), index on the host, NUMA node (-1), nearest NIC (port row, -1)."""
-
-    host: Ints
-    index: Ints
-    numa: Ints
-    nic: Ints
-
-
 @dataclass(frozen=True)
 class Fabric:
     """A whole fabric; build one with `topology.builder.FabricBuilder`.
 
     Attributes:
-        provenance: where each part was learned from, one line a source.
+        provenance: where parts were learned from; each `source` column points at a line of it.
 
     Raises:
         InputError: columns of unequal length, rows that point outside, names twice, a cable from a port to itself,
@@ -138,13 +73,19 @@ class Fabric:
             ports.address,
             ports.mtu,
         )
+        _equal_lengths("nodes", self.nodes.name, self.nodes.guid, self.nodes.source)
+        _equal_lengths("ports", ports.name, ports.guid, ports.source)
         links = self.links
-        _equal_lengths("links", links.port_a, links.port_b, links.state, links.delay_ns)
-        _equal_lengths("gpus", self.gpus.host, self.gpus.index, self.gpus.numa, self.gpus.nic)
+        _equal_lengths("links", links.port_a, links.port_b, links.state, links.delay_ns, links.source)
+        _equal_lengths(
+            "gpus", self.gpus.host, self.gpus.index, self.gpus.numa, self.gpus.nic, self.gpus.source
+        )
         _inside("ports.node", ports.node, len(self.nodes.name))
         _inside("links", np.concatenate([links.port_a, links.port_b]), len(ports.name))
         _inside("gpus.host", self.gpus.host, len(self.nodes.name))
         _inside("gpus.nic", self.gpus.nic, len(ports.name), lowest=-1)
+        for table in (self.nodes, ports, links, self.gpus):
+            _inside("source", table.source, len(self.provenance), lowest=-1)
         if len(self._node_rows) != len(self.nodes.name):
             raise InputError("fabric: a node's name appears twice")
         if len(self._port_rows) != len(ports.name):
@@ -308,7 +249,7 @@ class Fabric:
         """The JSON form, with `schema`; columns as lists."""
         return {
             "schema": FABRIC_SCHEMA,
-            **{table: _columns_to_json(getattr(self, table)) for table in _TABLES},
+            **{table: columns_to_json(getattr(self, table)) for table in _TABLES},
             "provenance": list(self.provenance),
         }
 
@@ -321,32 +262,13 @@ class Fabric:
         """
         check_schema(data, FABRIC_SCHEMA)
         try:
-            tables = {table: _columns_from_json(kind, data[table]) for table, kind in _TABLES.items()}
+            tables = {table: columns_from_json(kind, data[table]) for table, kind in _TABLES.items()}
             return cls(**tables, provenance=tuple(map(str, data["provenance"])))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"not a fabric: {type(error).__name__}: {error}") from error
 
 
 _TABLES: dict[str, type] = {"nodes": Nodes, "ports": Ports, "links": Links, "gpus": Gpus}
-_TEXT_COLUMNS = {"name", "address"}
-_FLOAT_COLUMNS = {"speed_gbps", "delay_ns"}
-
-
-def _columns_to_json(table: Any) -> dict[str, list[Any]]:
-    return {
-        key: value.tolist() if isinstance(value, np.ndarray) else list(value)
-        for key, value in vars(table).items()
-    }
-
-
-def _columns_from_json(kind: type, columns: Mapping[str, Any]) -> Any:
-    converted: dict[str, Any] = {}
-    for key, values in columns.items():
-        if key in _TEXT_COLUMNS:
-            converted[key] = tuple(map(str, values))
-        else:
-            converted[key] = np.array(values, dtype=np.float64 if key in _FLOAT_COLUMNS else np.int64)
-    return kind(**converted)
 
 
 def _equal_lengths(table: str, *columns: Any) -> None:

@@ -1,8 +1,10 @@
-"""Order of names with numbers in them: node2 before node10."""
+"""Names: their natural order (node2 before node10), and the one that free text becomes."""
 
 from __future__ import annotations
 
 import re
+
+from nettune.errors import InputError
 
 
 def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
@@ -11,3 +13,15 @@ def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
     return tuple(
         (0, int(part)) if part.isdecimal() and part.isascii() else (1, part) for part in parts if part
     )
+
+
+def element_name(text: str) -> str:
+    """A tool's free text as a node's name: what `ElementId` keeps for itself (blanks, `/`, `:`, `--`) becomes `_`.
+
+    Raises:
+        InputError: nothing is left.
+    """
+    name = re.sub(r"[\s/:\x00-\x1f\x7f]+|-{2,}", "_", text.strip()).strip("_")
+    if not name:
+        raise InputError(f"{text[:40]!r} cannot be a name")
+    return name

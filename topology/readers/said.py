@@ -1,0 +1,268 @@
+"""`Said`: what one or several sources say of a cluster, by name and in parts, before it becomes a `Fabric`.
+
+Sources overlap and have holes: LLDP tells a cable from both ends, a scheduler's file has no ports, a host knows its
+GPUs and nothing behind its NICs. So everything may be said any number of times: what was unknown is filled in, what
+contradicts is kept out and becomes a finding, and each element remembers who spoke of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from nettune.checks import Finding, Status
+from nettune.elements import ElementId
+from topology.builder import FabricBuilder
+from topology.columns import LinkState, NodeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from topology.fabric import Fabric
+
+End = tuple[str, str]
+"""(node, port)."""
+
+
+@dataclass(slots=True)
+class NodeSaid:
+    """A node; empty, -1 or None is not known. `guid` is its hardware identity, `nvl_domain` any name of the domain."""
+
+    kind: NodeKind | None = None
+    tier: int = -1
+    nvl_domain: str = ""
+    guid: str = ""
+    sources: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class PortSaid:
+    """A port; empty, -1 or 0 is not known. `link_layer` is `IB` or `Ethernet`, `state` as its device tells it."""
+
+    speed_gbps: float = 0.0
+    rail: int = -1
+    plane: int = -1
+    lag: int = -1
+    address: str = ""
+    mtu: int = 0
+    guid: str = ""
+    lid: int = 0
+    subnet: str = ""
+    link_layer: str = ""
+    state: LinkState | None = None
+    sources: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class LinkSaid:
+    """A cable; its ends are its key, in ascending order."""
+
+    state: LinkState | None = None
+    delay_ns: float = 0.0
+    sources: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class GpuSaid:
+    """An accelerator of a host; `nics` are the nearest NICs by name, best first."""
+
+    numa: int = -1
+    nics: tuple[str, ...] = ()
+    bus: str = ""
+    sources: frozenset[str] = frozenset()
+
+
+@dataclass
+class Said:
+    """What is said of a cluster.
+
+    Attributes:
+        source: name of the input, as in errors.
+        format: name of the reader that understood it.
+        nodes, ports, links, gpus: by name, by (node, port), by the two ends in order, by (host, index).
+        forwarding: InfiniBand forwarding: switch -> LID -> number of the port out.
+        ports_by_number: (switch, port number) -> port name, where names are not the numbers that `forwarding` has.
+        events: what is no part of a fabric: lines of an NCCL log, rings, link types between devices.
+        dropped: element -> why it was left out.
+        findings: contradictions and what could not be used.
+        logical: a scheduler's tree: who is near whom, but no real ports, counts or speeds of cables.
+    """
+
+    source: str
+    format: str
+    nodes: dict[str, NodeSaid] = field(default_factory=dict)
+    ports: dict[End, PortSaid] = field(default_factory=dict)
+    links: dict[tuple[End, End], LinkSaid] = field(default_factory=dict)
+    gpus: dict[tuple[str, int], GpuSaid] = field(default_factory=dict)
+    forwarding: dict[str, dict[int, int]] = field(default_factory=dict)
+    events: list[Any] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    logical: bool = False
+    _far: dict[End, End] = field(default_factory=dict, repr=False)
+
+    def node(self, name: str, kind: NodeKind | None = None, **known: Any) -> NodeSaid:
+        """Say something of a node: attributes of `NodeSaid`."""
+        said = self.nodes.get(name)
+        if said is None:
+            said = self.nodes[name] = NodeSaid()
+        self._say(said, lambda: _element(self.nodes, name), kind=kind, **known)
+        return said
+
+    def port(self, node: str, name: str, **known: Any) -> PortSaid:
+        """Say something of a port: attributes of `PortSaid`; its node is added when it is not there."""
+        if node not in self.nodes:
+            self.node(node)
+        said = self.ports.get((node, name))
+        if said is None:
+            said = self.ports[node, name] = PortSaid()
+        self._say(said, lambda: _element(self.nodes, node, name), **known)
+        return said
+
+    def link(self, a: End, b: End, **known: Any) -> LinkSaid | None:
+        """Say that two ports are cabled together: attributes of `LinkSaid`.
+
+        A port that is cabled to itself, or to a second port, is a contradiction: the first cable stays.
+        """
+        for node, port in (a, b):
+            if (node, port) not in self.ports:
+                self.port(node, port)
+        key = (a, b) if a <= b else (b, a)
+        said = self.links.get(key)
+        if said is None:
+            for end, other in ((a, b), (b, a)):
+                far = self._far.get(end)
+                if a == b or (far is not None and far != other):
+                    has = "itself" if a == b else f"{far[0]}:{far[1]}" if far else ""
+                    self._contradiction(
+                        _element(self.nodes, *end), "cable", has, f"{other[0]}:{other[1]}", (self.source,)
+                    )
+                    return None
+            self._far[a], self._far[b] = b, a
+            said = self.links[key] = LinkSaid()
+        self._say(said, lambda: ElementId.link(*a, *b), **known)
+        return said
+
+    def gpu(self, host: str, index: int, **known: Any) -> GpuSaid:
+        """Say something of an accelerator: attributes of `GpuSaid`; its host is added when it is not there."""
+        if host not in self.nodes:
+            self.node(host, NodeKind.HOST)
+        said = self.gpus.get((host, index))
+        if said is None:
+            said = self.gpus[host, index] = GpuSaid()
+        self._say(said, lambda: ElementId.host(host), **known)
+        return said
+
+    def far(self, end: End) -> End | None:
+        """The port at the other end of a port's cable."""
+        return self._far.get(end)
+
+    def drop(self, node: str, why: str, port: str | None = None) -> None:
+        """Leave out a node with its ports, or one port, and the cables on it; the reason is kept."""
+        ends = [end for end in self.ports if end[0] == node] if port is None else [(node, port)]
+        self.dropped[str(_element(self.nodes, node, port))] = why
+        for end in ends:
+            self.ports.pop(end, None)
+            other = self._far.pop(end, None)
+            if other is not None:
+                self._far.pop(other, None)
+                self.links.pop((end, other) if end <= other else (other, end), None)
+        if port is None:
+            self.nodes.pop(node, None)
+            for key in [key for key in self.gpus if key[0] == node]:
+                del self.gpus[key]
+
+    def _say(self, said: Any, element: Callable[[], ElementId], **known: Any) -> None:
+        sources = known.pop("sources", None) or frozenset((self.source,))
+        unknown = _UNKNOWN[type(said)]
+        for attribute, value in known.items():
+            if value == unknown[attribute]:
+                continue
+            before = getattr(said, attribute)
+            if before == unknown[attribute]:
+                setattr(said, attribute, value)
+            elif before != value:
+                self._contradiction(element(), attribute, before, value, sources, said.sources)
+        if not sources <= said.sources:
+            said.sources |= sources
+
+    def _contradiction(
+        self,
+        where: ElementId,
+        what: str,
+        first: Any,
+        second: Any,
+        by: Iterable[str],
+        before: Iterable[str] = (),
+    ) -> None:
+        who = f" in {', '.join(sorted(before))}" if before else ""
+        self.findings.append(
+            Finding(
+                check="source-conflict",
+                status=Status.WARN,
+                where=where,
+                what=f"{what.replace('_', ' ')} is {first}{who}, but {second} in {', '.join(sorted(by))}; the first is kept",
+                evidence={"attribute": what, "kept": str(first), "other": str(second)},
+                fix="leave out the source that is out of date, or give the trusted one first",
+            )
+        )
+
+    def to_fabric(self) -> Fabric:
+        """Freeze into a `Fabric`; a node whose kind nobody told is a host.
+
+        Raises:
+            InputError: what `Fabric` refuses.
+        """
+        builder = FabricBuilder()
+        rows: dict[frozenset[str], int] = {}
+        domains: dict[str, int] = {}
+        for name, node in self.nodes.items():
+            domain = domains.setdefault(node.nvl_domain, len(domains)) if node.nvl_domain else -1
+            builder.node(
+                name,
+                NodeKind.HOST if node.kind is None else node.kind,
+                tier=node.tier,
+                nvl_domain=domain,
+                guid=node.guid,
+                source=rows.setdefault(node.sources, len(rows)),
+            )
+        for (name, port), said in self.ports.items():
+            builder.port(
+                name,
+                port,
+                speed_gbps=said.speed_gbps,
+                rail=said.rail,
+                plane=said.plane,
+                lag=said.lag,
+                address=said.address,
+                mtu=said.mtu,
+                guid=said.guid,
+                source=rows.setdefault(said.sources, len(rows)),
+            )
+        for (a, b), link in self.links.items():
+            states = (link.state, self.ports[a].state, self.ports[b].state)
+            builder.link(
+                a,
+                b,
+                state=LinkState.DOWN if LinkState.DOWN in states else LinkState.UP,
+                delay_ns=link.delay_ns,
+                source=rows.setdefault(link.sources, len(rows)),
+            )
+        for (host, index), gpu in self.gpus.items():
+            near = next((nic for nic in gpu.nics if (host, nic) in self.ports), None)
+            builder.gpu(host, index, numa=gpu.numa, nic=near, source=rows.setdefault(gpu.sources, len(rows)))
+        return builder.build([" + ".join(sorted(sources)) for sources in rows])
+
+
+_UNKNOWN: dict[type, dict[str, Any]] = {
+    kind: {column.name: column.default for column in fields(kind)}
+    for kind in (NodeSaid, PortSaid, LinkSaid, GpuSaid)
+}
+"""The value of each attribute that stands for not known."""
+
+
+def _element(nodes: dict[str, NodeSaid], node: str, port: str | None = None) -> ElementId:
+    host = node in nodes and nodes[node].kind in (NodeKind.HOST, None)
+    if port is None:
+        return ElementId.host(node) if host else ElementId.switch(node)
+    return ElementId.nic(node, port) if host else ElementId.port(node, port)
