@@ -155,7 +155,7 @@ def capture_text(host: str) -> str:
     ("outcome", "why"),
     [
         ({"rc": None, "timed_out": True}, "no answer within 5 s"),
-        ({"rc": 127, "stderr": "sh: python3: not found"}, "no python3 there"),
+        ({"rc": 127, "stderr": "sh: python3: not found"}, "no sh there"),
         ({"rc": 255, "stderr": "Warning: x\nNo route to host"}, "exit status 255: No route to host"),
         ({"stdout": '{"schema": "nettune.capt'}, "printed no capture"),
         ({"stdout": "[" * 100_000}, "printed no capture"),

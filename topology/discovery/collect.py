@@ -1,4 +1,7 @@
-"""Collect captures from live nodes: the collector's source goes over standard input to a Python on each node."""
+"""Collect captures from live nodes: the collector's source goes over standard input to a Python on each node.
+
+Nodes without Python get the same questions as a script for their sh.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from importlib.resources import files
 
 from nettune.errors import InputError, NettuneError
 from nettune.launch.base import Command, Outcome
+from topology import shellcollector
 from topology.capture import HostCapture
 
 Run = Callable[[Sequence[Command], float], Sequence[Outcome]]
@@ -16,7 +20,8 @@ Run = Callable[[Sequence[Command], float], Sequence[Outcome]]
 
 TIMEOUT_S = 30.0
 # The system's own Python is preferred: a version manager's wrapper takes three times as long to start.
-_PYTHON = 'p=/usr/bin/python3; [ -x "$p" ] || p=python3; exec "$p" -I -S - "$@"'
+_PYTHON = 'p=/usr/bin/python3; [ -x "$p" ] || p=python3; command -v "$p" >/dev/null || exit 42; exec "$p" -I -S - "$@"'
+_NO_PYTHON = 42
 
 
 class CollectError(NettuneError):
@@ -36,7 +41,12 @@ class CollectError(NettuneError):
 
 
 def collect(
-    run: Run, nodes: Sequence[str], *, roles: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
+    run: Run,
+    nodes: Sequence[str],
+    *,
+    roles: Mapping[str, str] | None = None,
+    extent: str = "routes",
+    timeout_s: float = TIMEOUT_S,
 ) -> list[HostCapture]:
     """Captures of nodes, in their order.
 
@@ -44,22 +54,36 @@ def collect(
         run: how commands are run; it bounds how many nodes are asked at once.
         nodes: names that `run` knows.
         roles: node -> `host` or `switch`; nodes left out are switches where net.ipv4.ip_forward is 1.
+        extent: `routes`, what layer-3 discovery needs, or `all`, as in `topology.collector`.
         timeout_s: time for each node.
 
     Raises:
-        CollectError: nodes that could not be reached, have no Python 3 or answered something else; it keeps the
+        CollectError: nodes that could not be reached, or answered something else; it keeps the
             captures of the others.
     """
-    source = collector_source()
     roles = roles or {}
-    commands = [
-        Command(node, ["sh", "-c", _PYTHON, "sh", node, roles.get(node, "auto")], stdin=source)
-        for node in nodes
-    ]
+
+    def commands(asked: Sequence[str], words: Sequence[str], source: bytes) -> list[Command]:
+        return [
+            Command(node, [*words, node, roles.get(node, "auto"), extent], stdin=source) for node in asked
+        ]
+
+    outcomes = dict(
+        zip(
+            nodes,
+            run(commands(nodes, ("sh", "-c", _PYTHON, "sh"), collector_source()), timeout_s),
+            strict=True,
+        )
+    )
+    bare = [node for node in nodes if outcomes[node].rc == _NO_PYTHON]
+    if bare:
+        outcomes |= zip(
+            bare, run(commands(bare, ("sh", "-s"), shellcollector.script(extent)), timeout_s), strict=True
+        )
     captures: list[HostCapture] = []
     failed: dict[str, str] = {}
     details: list[str] = []
-    for node, outcome in zip(nodes, run(commands, timeout_s), strict=True):
+    for node, outcome in outcomes.items():
         try:
             captures.append(read_outcome(node, outcome, timeout_s))
         except NettuneError as error:
@@ -87,16 +111,26 @@ def read_outcome(node: str, outcome: Outcome, timeout_s: float) -> HostCapture:
     if outcome.timed_out:
         raise NettuneError(f"{node}: no answer within {timeout_s:g} s")
     if outcome.rc == 127:
-        raise NettuneError(f"{node}: no python3 there ({last[0][:200]}); install Python 3.6 or newer")
+        raise NettuneError(f"{node}: no sh there ({last[0][:200]}); nothing can be asked of it")
     if outcome.rc != 0:
         raise NettuneError(f"{node}: exit status {outcome.rc}: {last[0][:300]}")
+    # A login shell may have greeted first.
+    printed = outcome.stdout.rstrip().rpartition("\n")[2]
+    if printed == shellcollector.END:
+        try:
+            return _checked(node, shellcollector.read_printed(outcome.stdout))
+        except InputError as error:
+            raise InputError(f"{node}: {error}") from error
     try:
-        data = json.loads(outcome.stdout)
+        data = json.loads(printed)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{node}: printed no capture ({error}); was its output cut?") from error
     if not isinstance(data, dict):
         raise InputError(f"{node}: printed no capture but {outcome.stdout[:60]!r}")
-    capture = HostCapture.from_json(data)
+    return _checked(node, HostCapture.from_json(data))
+
+
+def _checked(node: str, capture: HostCapture) -> HostCapture:
     if capture.host != node:
         raise InputError(f"{node}: printed the capture of {capture.host!r}")
     return capture
