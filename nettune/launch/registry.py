@@ -21,7 +21,7 @@ from typing import Any
 from nettune.errors import NettuneError
 from nettune.launch.base import Launcher
 
-_TARGETS = {"local": "nettune.launch.local:LocalLauncher"}
+_TARGETS = {"local": "nettune.launch.local:LocalLauncher", "ssh": "nettune.launch.ssh:SshLauncher"}
 
 
 def register(name: str, target: str) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import pytest
 
 from nettune.errors import NettuneError
 from nettune.launch import Entry, LocalLauncher, strays
+from nettune.launch.ssh import SshLauncher
 
 HERE = Path(__file__).resolve().parent
 
@@ -136,6 +141,49 @@ def lab():
 @pytest.fixture
 def lab_launcher(lab):
     return lab.launcher()
+
+
+@pytest.fixture(scope="session")
+def sshd():
+    """Configuration file of ssh for hosts s1 to s3, which are a real sshd of our own on this machine."""
+    program = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin")
+    if program is None or shutil.which("ssh") is None:
+        pytest.skip("ssh and sshd are not installed (Debian: openssh-client openssh-server)")
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+        here = Path(folder)
+        for key in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", here / key], check=True)
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        (here / "sshd_config").write_text(
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {here}/host\nAuthorizedKeysFile {here}/user.pub\n"
+            f"PidFile {here}/pid\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+            "PermitRootLogin yes\nMaxStartups 100\nPrintMotd no\n"
+        )
+        (here / "ssh_config").write_text(
+            f"Host s1 s2 s3\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {here}/user\n"
+            "  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
+        )
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)
+        daemon = subprocess.Popen(
+            [program, "-D", "-e", "-f", here / "sshd_config"], stderr=subprocess.PIPE, text=True
+        )
+        try:
+            line = daemon.stderr.readline()
+            if "listening" not in line:
+                daemon.kill()
+                pytest.skip(f"sshd does not start here: {line.strip()}")
+            yield here / "ssh_config"
+        finally:
+            daemon.terminate()
+            daemon.communicate()
+
+
+@pytest.fixture
+def ssh_launcher(sshd):
+    return SshLauncher(["s1", "s2", "s3"], ["-F", str(sshd)])
 
 
 @pytest.fixture(scope="session")

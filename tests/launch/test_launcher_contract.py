@@ -7,7 +7,7 @@ import pytest
 from nettune.errors import NettuneError
 from nettune.launch import AgentError, Agents, Command, Launcher, run
 
-KINDS = ["local", "piped", "namespaces", pytest.param("lab", marks=pytest.mark.lab)]
+KINDS = ["local", "piped", "namespaces", "ssh", pytest.param("lab", marks=pytest.mark.lab)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +47,7 @@ class TestLauncherContract:
     def test_time_out_ends_the_command_on_the_host(self, launcher):
         """A command that takes too long is stopped, and says so; what it had said is kept."""
         (outcome,) = run(
-            launcher, [Command(launcher.hosts()[1], ["sh", "-c", "echo start; sleep 1000"])], 0.5
+            launcher, [Command(launcher.hosts()[1], ["sh", "-c", "echo start; sleep 1000"])], 2
         )
         assert (outcome.rc, outcome.timed_out, outcome.stdout) == (None, True, "start\n")
 

@@ -1,0 +1,52 @@
+"""The ssh launcher against a real sshd on this machine; what every launcher must do is in the contract tests."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+from nettune.errors import InputError
+from nettune.launch import Command, run, strays
+from nettune.launch.ssh import SshLauncher
+
+WORDS = ["two words", "$HOME", "`id`", "a;b", "it's", '"', "*", "\\n", "", "-x", "é"]
+
+
+def test_words_arrive_as_they_are(ssh_launcher):
+    """Blanks, quotes, variables and globs of a command are not looked at by the shell on the host."""
+    (outcome,) = run(ssh_launcher, [Command("s2", ["printf", "%s\n", *WORDS])], 20)
+    assert outcome.stdout.split("\n") == [*WORDS, ""]
+
+
+def test_the_remote_command_dies_with_its_connection(ssh_launcher):
+    """When the local ssh is killed, the command on the host and its children end too."""
+    mark = f"{strays.MARK}=ssh-test-{time.monotonic_ns()}"
+    argv = ssh_launcher.argv("s1", ["env", mark, "sh", "-c", "sleep 1000 & echo up; wait"])
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as local:
+        assert local.stdout.readline() == "up\n"
+        name = mark.partition("=")[2]
+        assert strays.marked(name)
+        local.send_signal(signal.SIGKILL)
+    until = time.monotonic() + 20
+    while strays.marked(name) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not strays.marked(name)
+
+
+def test_a_host_that_is_off_is_told_in_one_outcome(ssh_launcher, sshd):
+    """A host that cannot be reached gives ssh's status 255 and its reason; the others are not held up."""
+    launcher = SshLauncher(["s1", "nowhere.invalid"], ["-F", str(sshd)])
+    good, bad = run(launcher, [Command(host, ["true"]) for host in launcher.hosts()], 30)
+    assert good.ok
+    assert bad.rc == 255
+    assert "nowhere.invalid" in bad.stderr
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=id", "a b", "", "h\n1"])
+def test_names_that_ssh_would_misread_are_refused(host):
+    """A name that looks like an option, or has blanks, is no host."""
+    with pytest.raises(InputError, match="no host name"):
+        SshLauncher(["h1", host])
