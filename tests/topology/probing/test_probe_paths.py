@@ -1,0 +1,152 @@
+"""What probes would be sent, and what their answers are taken for."""
+
+from __future__ import annotations
+
+import pytest
+
+from nettune.errors import InputError
+from topology.builder import FabricBuilder
+from topology.fabric import NodeKind
+from topology.probing.paths import (
+    MAX_PACKETS,
+    ProbePlan,
+    agreement,
+    observations,
+    plan,
+    read_answers,
+    to_json,
+)
+from topology.routing import FlowKey, Routing
+
+
+def two_tiers(parallel: int = 1):
+    """Leaves a and b under spines s0 and s1, one host each; every port has an address."""
+    builder = FabricBuilder()
+    for name in ("h0", "h1"):
+        builder.node(name, NodeKind.HOST)
+    for name in ("a", "b", "s0", "s1"):
+        builder.node(name, NodeKind.SWITCH)
+    number = iter(range(1, 250))
+
+    def cable(one, other):
+        for node, port in (one, other):
+            builder.port(node, port, speed_gbps=100.0, address=f"10.0.0.{next(number)}")
+        builder.link(one, other)
+
+    cable(("h0", "eth0"), ("a", "d0"))
+    cable(("h1", "eth0"), ("b", "d0"))
+    for leaf in ("a", "b"):
+        for spine in ("s0", "s1"):
+            for copy in range(parallel):
+                cable((leaf, f"{spine}.{copy}"), (spine, f"{leaf}.{copy}"))
+    return builder.build()
+
+
+@pytest.fixture
+def routing():
+    return Routing.shortest_paths(two_tiers())
+
+
+def ends(routing):
+    fabric = routing.fabric
+    return fabric.port_row("h0", "eth0"), fabric.port_row("h1", "eth0")
+
+
+def address(routing, node, port):
+    return routing.fabric.ports.address[routing.fabric.port_row(node, port)]
+
+
+def named(routing, path):
+    return [None if link < 0 else routing.fabric.directed_name(link) for link in path.links]
+
+
+def test_a_plan_counts_its_packets(routing):
+    """Source ports times routers, times tries at most; the description says both, and where they go."""
+    made = plan(routing, [ends(routing)], range(20000, 20064), dscp=26)
+    assert made.hops == (3,)
+    assert made.packets == 64 * 3 * made.tries
+    words = made.describe(routing.fabric)
+    assert "192 UDP packets" in words
+    assert "host/h0/nic/eth0 to host/h1/nic/eth0" in words
+    assert "DSCP 26" in words
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sports": ()}, "needs source ports"),
+        ({"sports": (0,)}, "from 1 to 65535"),
+        ({"dport": 70000}, "from 1 to 65535"),
+        ({"dscp": 64}, "DSCP 64"),
+        ({"proto": 1}, "cannot be probed"),
+        ({"packets_per_s": 0.0}, "above 0"),
+        ({"sports": tuple(range(1, 65536)), "tries": 9, "hops": (MAX_PACKETS,)}, "more than"),
+    ],
+)
+def test_plans_that_cannot_be_are_refused(change, words):
+    """Numbers outside their range, and more packets than the bound, are one line."""
+    base = {"pairs": ((0, 1),), "sports": (1000,), "proto": 17, "dport": 4791, "dscp": 0, "hops": (3,)}
+    with pytest.raises(InputError, match=words):
+        ProbePlan(**(base | change))
+
+
+def test_one_host_needs_no_network(routing):
+    """A pair on one host is refused."""
+    src, _ = ends(routing)
+    with pytest.raises(InputError, match="one host"):
+        plan(routing, [(src, src)], [1000])
+
+
+def test_answers_become_paths(routing):
+    """The interface that answered tells the link into its router; the cables of the two NICs are known anyway."""
+    made = plan(routing, [ends(routing)], [1000, 1001])
+    answers = [
+        [0, 1, address(routing, "a", "d0")],
+        [0, 2, address(routing, "s1", "a.0")],
+        [0, 3, address(routing, "b", "s1.0")],
+        [1, 2, "192.0.2.1"],
+    ]
+    first, second = read_answers(made, ends(routing), 3, {"answers": answers, "refused": {}}, routing.fabric)
+    assert named(routing, first) == [
+        "h0:eth0 > a:d0",
+        "a:s1.0 > s1:a.0",
+        "s1:b.0 > b:s1.0",
+        "b:d0 > h1:eth0",
+    ]
+    assert first.complete
+    assert not second.complete
+    assert dict(second.unknown) == {2: "192.0.2.1"}
+    table = to_json(made, [first, second], routing.fabric)
+    assert table["pairs"][0]["ports"]["1000"] == named(routing, first)
+
+
+def test_a_router_that_answers_from_another_interface():
+    """With one cable between two routers the link is told by the routers; with parallel ones it stays unknown."""
+    for parallel, known in ((1, True), (2, False)):
+        routing = Routing.shortest_paths(two_tiers(parallel))
+        made = plan(routing, [ends(routing)], [1000])
+        # s1 answers from its port to b although the packet came from a.
+        answers = [[0, 2, address(routing, "s1", "b.0")], [0, 3, address(routing, "b", "s1.0")]]
+        (path,) = read_answers(made, ends(routing), 3, {"answers": answers, "refused": {}}, routing.fabric)
+        assert (path.links[1] >= 0) is known
+        assert path.links[2] >= 0
+
+
+def test_refused_ports_have_no_path(routing):
+    """A source port that could not be bound is left out, not taken for a silent one."""
+    made = plan(routing, [ends(routing)], [1000, 1001])
+    result = {"answers": [], "refused": {"0": "Address already in use"}}
+    (only,) = read_answers(made, ends(routing), 3, result, routing.fabric)
+    assert only.flow.sport == 1001
+
+
+def test_observations_are_the_choices(routing):
+    """Each switch with several next hops is seen with the index that the flow took; others are not."""
+    made = plan(routing, [ends(routing)], [1000])
+    answers = [[0, 2, address(routing, "s1", "a.0")], [0, 3, address(routing, "b", "s1.0")]]
+    paths = read_answers(made, ends(routing), 3, {"answers": answers, "refused": {}}, routing.fabric)
+    seen = observations(paths, routing)
+    leaf = routing.fabric.node_row("a")
+    group = int(routing.group[ends(routing)[1]])
+    assert seen == {leaf: [(FlowKey(*ends(routing), 17, 1000, 4791), group, 1)]}
+    assert agreement(paths, routing).unpredictable == 1

@@ -1,0 +1,181 @@
+"""Work function on a host: packets whose time to live ends at one router after the other. Standard library only.
+
+A probe is a datagram or a connection request of the flow in question: same addresses, ports, protocol and DSCP, so a
+switch hashes it as it hashes the flow. The router at which its time to live ends answers with ICMP "time exceeded";
+the kernel puts that on the socket's error queue (IP_RECVERR, ip(7)), which needs no privilege.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import select
+import socket
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+# linux/in.h and linux/errqueue.h; the socket module of Python 3.11 lacks them.
+_IP_RECVERR = 11
+_EXTENDED_ERROR = struct.Struct("=IBBBBII")
+_ORIGIN_ICMP = 2
+_TIME_EXCEEDED, _UNREACHABLE = 11, 3
+_PORT_UNREACHABLE = 3
+
+_PAYLOAD = struct.Struct("!4sIB")
+_MAGIC = b"ntp1"
+_AT_ONCE = 256
+_PACE_S = 0.005
+
+
+def trace(
+    flows: Sequence[Sequence[Any]],
+    hops: int,
+    *,
+    proto: int,
+    dscp: int,
+    packets_per_s: float,
+    wait_s: float,
+    tries: int,
+) -> dict[str, Any]:
+    """Probe flows hop by hop.
+
+    Args:
+        flows: (source address, source port, destination address, destination port) of each.
+        hops: times to live are 1 to this: the number of routers on the way, so that no probe of TCP arrives.
+        proto: 6 or 17.
+        dscp: of the probes.
+        packets_per_s: pace.
+        wait_s: for an answer.
+        tries: how often a probe without answer is sent at most.
+
+    Returns:
+        `answers`: (flow's index, time to live, address of the router that answered, in the order sent);
+        `refused`: flow's index -> why its source port could not be had; `sent`: packets.
+    """
+    prober = _Prober(proto, dscp, packets_per_s, wait_s)
+    missing = [(index, ttl) for ttl in range(1, hops + 1) for index in range(len(flows))]
+    for _ in range(tries):
+        if not missing:
+            break
+        prober.round(flows, missing)
+        missing = [
+            probe for probe in missing if probe not in prober.answers and probe[0] not in prober.refused
+        ]
+    return {
+        "answers": [[index, ttl, address] for (index, ttl), address in prober.answers.items()],
+        "refused": {str(index): why for index, why in prober.refused.items()},
+        "sent": prober.sent,
+    }
+
+
+def trace_all(tasks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`trace` for one task after the other; a task is its arguments."""
+    return [trace(**task) for task in tasks]
+
+
+class _Prober:
+    def __init__(self, proto: int, dscp: int, packets_per_s: float, wait_s: float) -> None:
+        self._tcp = proto == socket.IPPROTO_TCP
+        self._tos = dscp << 2
+        self._packets_per_s = packets_per_s
+        self._wait_s = wait_s
+        self._owed = time.monotonic()
+        self.answers: dict[tuple[int, int], str] = {}
+        self.refused: dict[int, str] = {}
+        self.sent = 0
+
+    def round(self, flows: Sequence[Sequence[Any]], probes: Sequence[tuple[int, int]]) -> None:
+        """Send each probe once. Probes of one flow and different times to live are apart: TCP can have but one open."""
+        for ttl in sorted({ttl for _, ttl in probes}):
+            of_ttl = [index for index, own in probes if own == ttl and index not in self.refused]
+            for first in range(0, len(of_ttl), _AT_ONCE):
+                self._batch(flows, of_ttl[first : first + _AT_ONCE], ttl)
+
+    def _batch(self, flows: Sequence[Sequence[Any]], indices: Sequence[int], ttl: int) -> None:
+        with contextlib.ExitStack() as stack:
+            poller = select.poll()
+            waiting: dict[int, tuple[socket.socket, int]] = {}
+            for index in indices:
+                sock = self._opened(flows[index], index, ttl)
+                if sock is None:
+                    continue
+                stack.enter_context(sock)
+                waiting[sock.fileno()] = (sock, index)
+                poller.register(sock, 0)  # errors are always told
+                self._send(sock, flows[index], index, ttl)
+                self._pace(poller, waiting, ttl)
+            until = time.monotonic() + self._wait_s
+            while waiting and (left := until - time.monotonic()) > 0:
+                self._collect(poller, waiting, ttl, left)
+
+    def _opened(self, flow: Sequence[Any], index: int, ttl: int) -> socket.socket | None:
+        kind = socket.SOCK_STREAM if self._tcp else socket.SOCK_DGRAM
+        sock = socket.socket(socket.AF_INET, kind)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_IP, _IP_RECVERR, 1)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, self._tos)
+            if self._tcp:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                # One connection request a probe: without this the kernel would send more on its own.
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)
+            sock.bind((flow[0], flow[1]))
+        except OSError as error:
+            sock.close()
+            self.refused[index] = error.strerror or str(error)
+            return None
+        return sock
+
+    def _send(self, sock: socket.socket, flow: Sequence[Any], index: int, ttl: int) -> None:
+        self.sent += 1
+        try:
+            sock.connect((flow[2], flow[3]))
+            if not self._tcp:
+                sock.send(_PAYLOAD.pack(_MAGIC, index, ttl))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            # An answer that was faster than the call is on the error queue already.
+            if error.errno not in {errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.EINPROGRESS}:
+                self.refused[index] = error.strerror or str(error)
+
+    def _pace(self, poller: select.poll, waiting: dict[int, tuple[socket.socket, int]], ttl: int) -> None:
+        self._owed = max(self._owed, time.monotonic() - _PACE_S) + 1 / self._packets_per_s
+        ahead = self._owed - time.monotonic()
+        if ahead > _PACE_S:
+            until = time.monotonic() + ahead
+            while (left := until - time.monotonic()) > 0:
+                self._collect(poller, waiting, ttl, left)
+
+    def _collect(
+        self, poller: select.poll, waiting: dict[int, tuple[socket.socket, int]], ttl: int, timeout_s: float
+    ) -> None:
+        if not waiting:
+            time.sleep(timeout_s)
+            return
+        for descriptor, _ in poller.poll(max(timeout_s, 0.0) * 1000):
+            sock, index = waiting[descriptor]
+            for address in _offenders(sock):
+                self.answers.setdefault((index, ttl), address)
+            poller.unregister(descriptor)
+            del waiting[descriptor]
+
+
+def _offenders(sock: socket.socket) -> Iterator[str]:
+    """Addresses of the routers whose errors are queued on a socket."""
+    while True:
+        try:
+            _, ancillary, _, _ = sock.recvmsg(512, 512, socket.MSG_ERRQUEUE)
+        except OSError:
+            return
+        for level, kind, data in ancillary:
+            if (level, kind) != (socket.IPPROTO_IP, _IP_RECVERR) or len(data) < _EXTENDED_ERROR.size + 8:
+                continue
+            _, origin, icmp_type, code, _, _, _ = _EXTENDED_ERROR.unpack_from(data)
+            arrived = icmp_type == _UNREACHABLE and code == _PORT_UNREACHABLE
+            if origin == _ORIGIN_ICMP and (icmp_type == _TIME_EXCEEDED or arrived):
+                # struct sockaddr_in follows: family, port, address.
+                yield socket.inet_ntoa(data[_EXTENDED_ERROR.size + 4 : _EXTENDED_ERROR.size + 8])
