@@ -147,6 +147,6 @@ def test_observations_are_the_choices(routing):
     paths = read_answers(made, ends(routing), 3, {"answers": answers, "refused": {}}, routing.fabric)
     seen = observations(paths, routing)
     leaf = routing.fabric.node_row("a")
-    group = int(routing.group[ends(routing)[1]])
-    assert seen == {leaf: [(FlowKey(*ends(routing), 17, 1000, 4791), group, 1)]}
+    src, dst = ends(routing)
+    assert seen == {leaf: [(FlowKey(src, dst, 17, 1000, 4791), int(routing.group[dst]), 1)]}
     assert agreement(paths, routing).unpredictable == 1
