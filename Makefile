@@ -62,6 +62,10 @@ fix: $(VENV)/.installed-dev  ## let ruff format and repair what it can
 bench: $(VENV)/.installed-dev  ## benchmarks of nettune's own code (pytest-benchmark)
 	$(VENV)/bin/python -m pytest --benchmark-only -o python_files='bench_*.py' tests/bench $(PYTEST_ARGS)
 
+.PHONY: campaign
+campaign: $(VENV)/.installed-dev  ## slow measurements in the lab that the documented figures come from
+	$(VENV)/bin/python -m pytest -o python_files='campaign_*.py' tests/campaigns $(PYTEST_ARGS)
+
 .PHONY: wheel
 wheel: dist/.built  ## sdist and wheel in dist/
 
