@@ -18,7 +18,38 @@ if TYPE_CHECKING:
     from topology.readers.said import Said
     from topology.readers.source import Source
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = (
+    "fabric_json",
+    "nccl_topology",
+    "nccl_graph",
+    "lstopo",
+    "nvidia_smi_topo",
+    "nccl_log",
+    "lldpcli",
+    "eos",
+    "sonic",
+    "scontrol",
+    "slurm_conf",
+    "slurm_yaml",
+    "ec2",
+    "gcp",
+    "oci",
+    "topograph_graph",
+    "topograph_payload",
+    "topograph_model",
+    "kubernetes",
+    "netq",
+    "nmx",
+    "batfish",
+    "containerlab",
+    "cabling",
+    "ibnetdiscover",
+    "ibnetdiscover_ports",
+    "iblinkinfo",
+    "ibdiagnet",
+    "opensm_subnet",
+    "lft",
+)
 """Modules of this package in the order in which they are asked: the more specific recognition first."""
 
 
@@ -69,6 +100,10 @@ def read(source: Source, format_name: str | None = None) -> Said:
     reader = detect(source) if format_name is None else readers()[format_name]
     try:
         return reader.read(source)
+    except InputError as error:
+        if error.file is None:
+            raise source.error(str(error)) from error
+        raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise source.error(
             f"unexpected content for {reader.name}: {type(error).__name__}: {error}"

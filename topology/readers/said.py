@@ -7,21 +7,33 @@ contradicts is kept out and becomes a finding, and each element remembers who sp
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
+from nettune.errors import InputError
 from topology.builder import FabricBuilder
 from topology.columns import LinkState, NodeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from topology.fabric import Fabric
 
+MAX_CONFLICTS = 1000
+"""As many different contradictions are listed; more say nothing new about the sources."""
+
 End = tuple[str, str]
 """(node, port)."""
+
+
+# What `ElementId` can name, and text that can be written: no half of a surrogate pair.
+_NODE = re.compile(r"(?:(?!--)[^/:\s\ud800-\udfff])+")
+_PORT = re.compile(r"(?:(?!--)[^\s\ud800-\udfff])+")
+_NUMBERS = (int, float)
+_LARGEST = 2.0**62
 
 
 @dataclass(slots=True)
@@ -55,10 +67,11 @@ class PortSaid:
 
 @dataclass(slots=True)
 class LinkSaid:
-    """A cable; its ends are its key, in ascending order."""
+    """A cable; its ends are its key, in ascending order; `turned`: a `Fabric` that it came from has the second first."""
 
     state: LinkState | None = None
     delay_ns: float = 0.0
+    turned: bool = False
     sources: frozenset[str] = frozenset()
 
 
@@ -100,11 +113,78 @@ class Said:
     findings: list[Finding] = field(default_factory=list)
     logical: bool = False
     _far: dict[End, End] = field(default_factory=dict, repr=False)
+    _conflicts: set[tuple[str, str, str]] = field(default_factory=set, repr=False)
+
+    @classmethod
+    def from_fabric(cls, fabric: Fabric, source: str, format_name: str) -> Said:
+        """All that a fabric holds: `to_fabric` gives it back, in the same order of rows.
+
+        Args:
+            fabric: what is said.
+            source: name of the input; elements of the fabric that name no source get it.
+            format_name: name of its reader.
+
+        Raises:
+            InputError: names that no element can have, an accelerator twice, one whose NIC is another host's.
+        """
+        said = cls(source, format_name)
+        sources = [frozenset(line.split(" + ")) for line in fabric.provenance] + [frozenset((source,))]
+        nodes, ports, links, gpus = fabric.nodes, fabric.ports, fabric.links, fabric.gpus
+        for row, name in enumerate(nodes.name):
+            if _NODE.fullmatch(name) is None:
+                raise InputError(f"{name[:40]!r} cannot be the name of a node")
+            domain, kind = int(nodes.nvl_domain[row]), int(nodes.kind[row])
+            if kind not in (NodeKind.HOST, NodeKind.SWITCH):
+                raise InputError(f"{name} is of kind {kind}, which is neither host (0) nor switch (1)")
+            said.nodes[name] = NodeSaid(
+                NodeKind(kind),
+                int(nodes.tier[row]),
+                str(domain) if domain >= 0 else "",
+                nodes.guid[row],
+                sources[nodes.source[row]],
+            )
+        ends = [(nodes.name[node], port) for node, port in zip(ports.node.tolist(), ports.name, strict=True)]
+        for row, (node, port) in enumerate(ends):
+            if _PORT.fullmatch(port) is None:
+                raise InputError(f"{port[:40]!r} cannot be the name of a port of {node}")
+            said.ports[node, port] = PortSaid(
+                float(ports.speed_gbps[row]),
+                int(ports.rail[row]),
+                int(ports.plane[row]),
+                int(ports.lag[row]),
+                ports.address[row],
+                int(ports.mtu[row]),
+                ports.guid[row],
+                sources=sources[ports.source[row]],
+            )
+        for row in range(len(links.port_a)):
+            a, b = ends[links.port_a[row]], ends[links.port_b[row]]
+            said._far[a], said._far[b] = b, a
+            said.links[(a, b) if a <= b else (b, a)] = LinkSaid(
+                LinkState.UP if links.state[row] else LinkState.DOWN,
+                float(links.delay_ns[row]),
+                a > b,
+                sources[links.source[row]],
+            )
+        for row, (node_row, index) in enumerate(zip(gpus.host.tolist(), gpus.index.tolist(), strict=True)):
+            host, nic = nodes.name[node_row], int(gpus.nic[row])
+            if (host, index) in said.gpus or (nic >= 0 and ends[nic][0] != host):
+                raise InputError(f"accelerator {index} of {host} appears twice, or its NIC is another host's")
+            said.gpus[host, index] = GpuSaid(
+                int(gpus.numa[row]), (ends[nic][1],) if nic >= 0 else (), sources=sources[gpus.source[row]]
+            )
+        return said
 
     def node(self, name: str, kind: NodeKind | None = None, **known: Any) -> NodeSaid:
-        """Say something of a node: attributes of `NodeSaid`."""
+        """Say something of a node: attributes of `NodeSaid`.
+
+        Raises:
+            InputError: a name that no element can have, a number beyond all measure. So in every method here.
+        """
         said = self.nodes.get(name)
         if said is None:
+            if _NODE.fullmatch(name) is None:
+                raise InputError(f"{name[:40]!r} cannot be the name of a node")
             said = self.nodes[name] = NodeSaid()
         self._say(said, lambda: _element(self.nodes, name), kind=kind, **known)
         return said
@@ -115,6 +195,8 @@ class Said:
             self.node(node)
         said = self.ports.get((node, name))
         if said is None:
+            if _PORT.fullmatch(name) is None:
+                raise InputError(f"{name[:40]!r} cannot be the name of a port of {node}")
             said = self.ports[node, name] = PortSaid()
         self._say(said, lambda: _element(self.nodes, node, name), **known)
         return said
@@ -149,6 +231,8 @@ class Said:
             self.node(host, NodeKind.HOST)
         said = self.gpus.get((host, index))
         if said is None:
+            if not 0 <= index < _LARGEST:
+                raise InputError(f"{host} has no accelerator {str(index)[:30]}")
             said = self.gpus[host, index] = GpuSaid()
         self._say(said, lambda: ElementId.host(host), **known)
         return said
@@ -159,18 +243,28 @@ class Said:
 
     def drop(self, node: str, why: str, port: str | None = None) -> None:
         """Leave out a node with its ports, or one port, and the cables on it; the reason is kept."""
-        ends = [end for end in self.ports if end[0] == node] if port is None else [(node, port)]
-        self.dropped[str(_element(self.nodes, node, port))] = why
-        for end in ends:
-            self.ports.pop(end, None)
-            other = self._far.pop(end, None)
-            if other is not None:
-                self._far.pop(other, None)
-                self.links.pop((end, other) if end <= other else (other, end), None)
         if port is None:
+            self.drop_nodes({node: why})
+        else:
+            self.dropped[str(_element(self.nodes, node, port))] = why
+            self._forget((node, port))
+
+    def drop_nodes(self, why: Mapping[str, str]) -> None:
+        """Leave out many nodes at once: node -> the reason."""
+        for end in [end for end in self.ports if end[0] in why]:
+            self._forget(end)
+        for key in [key for key in self.gpus if key[0] in why]:
+            del self.gpus[key]
+        for node, reason in why.items():
+            self.dropped[str(_element(self.nodes, node))] = reason
             self.nodes.pop(node, None)
-            for key in [key for key in self.gpus if key[0] == node]:
-                del self.gpus[key]
+
+    def _forget(self, end: End) -> None:
+        self.ports.pop(end, None)
+        other = self._far.pop(end, None)
+        if other is not None:
+            self._far.pop(other, None)
+            self.links.pop((end, other) if end <= other else (other, end), None)
 
     def _say(self, said: Any, element: Callable[[], ElementId], **known: Any) -> None:
         sources = known.pop("sources", None) or frozenset((self.source,))
@@ -178,6 +272,8 @@ class Said:
         for attribute, value in known.items():
             if value == unknown[attribute]:
                 continue
+            if type(value) in _NUMBERS and not -_LARGEST < value < _LARGEST:
+                raise InputError(f"{attribute.replace('_', ' ')} of {element()} is {str(value)[:30]}")
             before = getattr(said, attribute)
             if before == unknown[attribute]:
                 setattr(said, attribute, value)
@@ -195,6 +291,21 @@ class Said:
         by: Iterable[str],
         before: Iterable[str] = (),
     ) -> None:
+        key = (where, what, str(second))
+        if key in self._conflicts or len(self._conflicts) > MAX_CONFLICTS:
+            return
+        self._conflicts.add(key)
+        if len(self._conflicts) > MAX_CONFLICTS:
+            self.findings.append(
+                Finding(
+                    check="source-conflict",
+                    status=Status.WARN,
+                    where=ElementId.fabric(),
+                    what=f"more than {MAX_CONFLICTS} contradictions: the others are not listed",
+                    fix="give sources that describe the same cluster at the same time",
+                )
+            )
+            return
         who = f" in {', '.join(sorted(before))}" if before else ""
         self.findings.append(
             Finding(
@@ -215,14 +326,13 @@ class Said:
         """
         builder = FabricBuilder()
         rows: dict[frozenset[str], int] = {}
-        domains: dict[str, int] = {}
+        domains = _numbers(node.nvl_domain for node in self.nodes.values())
         for name, node in self.nodes.items():
-            domain = domains.setdefault(node.nvl_domain, len(domains)) if node.nvl_domain else -1
             builder.node(
                 name,
                 NodeKind.HOST if node.kind is None else node.kind,
                 tier=node.tier,
-                nvl_domain=domain,
+                nvl_domain=domains.get(node.nvl_domain, -1),
                 guid=node.guid,
                 source=rows.setdefault(node.sources, len(rows)),
             )
@@ -242,8 +352,7 @@ class Said:
         for (a, b), link in self.links.items():
             states = (link.state, self.ports[a].state, self.ports[b].state)
             builder.link(
-                a,
-                b,
+                *((b, a) if link.turned else (a, b)),
                 state=LinkState.DOWN if LinkState.DOWN in states else LinkState.UP,
                 delay_ns=link.delay_ns,
                 source=rows.setdefault(link.sources, len(rows)),
@@ -259,6 +368,16 @@ _UNKNOWN: dict[type, dict[str, Any]] = {
     for kind in (NodeSaid, PortSaid, LinkSaid, GpuSaid)
 }
 """The value of each attribute that stands for not known."""
+
+
+def _numbers(names: Iterable[str]) -> dict[str, int]:
+    """Numbers of names: those that they are, where all are numbers, else in the order in which they come."""
+    known = list(dict.fromkeys(name for name in names if name))
+    if all(
+        name.isascii() and name.isdecimal() and len(name) < 10 and str(int(name)) == name for name in known
+    ):
+        return {name: int(name) for name in known}
+    return {name: number for number, name in enumerate(known)}
 
 
 def _element(nodes: dict[str, NodeSaid], node: str, port: str | None = None) -> ElementId:

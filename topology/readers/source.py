@@ -13,6 +13,7 @@ MAX_BYTES = 256 << 20
 """Larger files are refused: an ibnetdiscover dump of 32,768 ports has about 35 MB."""
 
 HEAD_CHARACTERS = 1 << 16
+LONGEST_ERROR = 500
 
 
 @dataclass(frozen=True)
@@ -67,5 +68,7 @@ class Source:
         return self.text[:HEAD_CHARACTERS]
 
     def error(self, what: str, line: int | None = None) -> InputError:
-        """An error about this input, to raise; `line` counts from 1."""
+        """An error about this input, to raise; `line` counts from 1. Very long ones, which quote the input, are cut."""
+        if len(what) > LONGEST_ERROR:
+            what = f"{what[:LONGEST_ERROR]} ..."
         return InputError(what, file=self.name, line=line)

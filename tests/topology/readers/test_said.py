@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from nettune.errors import InputError
+from topology.columns import NodeKind
+from topology.readers import Said
+from topology.readers.said import MAX_CONFLICTS
+
+
+def test_the_same_contradiction_is_told_once() -> None:
+    """A source that repeats itself, or contradicts the same fact again, adds no second finding."""
+    said = Said("a", "x")
+    for _ in range(3):
+        said.port("leaf0", "1", speed_gbps=100)
+        said.port("leaf0", "1", speed_gbps=200)
+    assert [finding.evidence["other"] for finding in said.findings] == ["200"]
+    said.port("leaf0", "1", speed_gbps=400)
+    assert [finding.evidence["other"] for finding in said.findings] == ["200", "400"]
+
+
+def test_contradictions_are_bounded() -> None:
+    """Hostile sources cannot fill memory with findings: the last one says that more were not listed."""
+    said = Said("a", "x")
+    said.node("leaf0", NodeKind.SWITCH, guid="0")
+    for number in range(1, 3 * MAX_CONFLICTS):
+        said.node("leaf0", guid=str(number))
+    assert len(said.findings) == MAX_CONFLICTS + 1
+    assert str(said.findings[-1].where) == "fabric"
+
+
+def test_domains_keep_their_numbers_where_all_are_numbers() -> None:
+    """Names of accelerator domains that are numbers are those numbers; else they are counted as they come."""
+    for names, numbers in ((["7", "3", "7", ""], [7, 3, 7, -1]), (["7", "03", "", "b"], [0, 1, -1, 2])):
+        said = Said("a", "x")
+        for row, name in enumerate(names):
+            said.node(f"h{row}", NodeKind.HOST, nvl_domain=name)
+        assert said.to_fabric().nodes.nvl_domain.tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda said: said.node("a b"),
+        lambda said: said.node("a/b"),
+        lambda said: said.node(""),
+        lambda said: said.node("a--b"),
+        lambda said: said.node("\ud800"),
+        lambda said: said.port("a", "--"),
+        lambda said: said.port("a", "x y"),
+        lambda said: said.link(("a", ""), ("b", "1")),
+        lambda said: said.gpu("a", 10**30),
+        lambda said: said.gpu("a", -1),
+        lambda said: said.port("a", "1", lag=10**30),
+        lambda said: said.port("a", "1", speed_gbps=float("inf")),
+        lambda said: said.port("a", "1", speed_gbps=float("nan")),
+    ],
+)
+def test_what_no_fabric_can_hold_is_refused_at_once(say: Callable[[Said], object]) -> None:
+    """Names that no element can have and numbers beyond all measure do not wait for `to_fabric`."""
+    with pytest.raises(InputError):
+        say(Said("a", "x"))
