@@ -66,6 +66,10 @@ bench: $(VENV)/.installed-dev  ## benchmarks of nettune's own code (pytest-bench
 campaign: $(VENV)/.installed-dev  ## slow measurements in the lab that the documented figures come from
 	$(VENV)/bin/python -m pytest -o python_files='campaign_*.py' tests/campaigns $(PYTEST_ARGS)
 
+.PHONY: fuzz
+fuzz: $(VENV)/.installed-dev  ## 20,000 mutated inputs over all readers of discover
+	NETTUNE_FUZZ=20000 $(VENV)/bin/python -m pytest tests/topology/readers/test_reader_contract.py $(PYTEST_ARGS)
+
 .PHONY: wheel
 wheel: dist/.built  ## sdist and wheel in dist/
 

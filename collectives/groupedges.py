@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 
 from collectives.job.layout import by_domain
 from collectives.schedules import Edges, Op, build
+from nettune.errors import InputError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _PAIRS = 1 << 21
 """Pairs of ranks that are made at once before they are added up by rail."""
+_MOST_PAIRS = 1 << 24
+"""Pairs of ranks inside a group that are ever made: 4,096 ranks, about a gigabyte and some seconds."""
+_MOST_EDGES = 1 << 25
+"""Edges that a phase may have: about a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +68,17 @@ def algorithm_edges(algorithm: str, op: Op, ranks: int, direction: int) -> Edges
     """Edges of any algorithm.
 
     Raises:
-        InputError: no schedule of that name for that operation.
+        InputError: no schedule of that name for that operation, or one of too many steps.
     """
     if algorithm == "ring":
         return ring_edges(op, ranks, direction)
-    return build(algorithm, op, ranks).edges
+    schedule = build(algorithm, op, ranks)
+    if schedule.chunks * ranks > _MOST_PAIRS:
+        raise InputError(
+            f"{algorithm} {op} over {ranks} ranks moves {schedule.chunks} chunks to each; that is too much to add up, use "
+            "ring or double_tree"
+        )
+    return schedule.edges
 
 
 def collective(
@@ -119,8 +130,16 @@ def all_to_all(
     With `pxn` bytes go inside the domain to the rank of the receiver's place and leave through its NIC, so that
     every edge stays on a rail and all that a domain has for one receiver is one edge (NCCL 2.12, P2P_PXN_LEVEL).
     `back` turns all transfers around: what experts return.
+
+    Raises:
+        InputError: more pairs of ranks than fit into memory.
     """
     size = groups.shape[1]
+    if size**2 > _MOST_PAIRS or (len(groups) * size**2 > _MOST_EDGES and not pxn):
+        raise InputError(
+            f"all-to-all in {len(groups)} groups of {size} ranks has {len(groups) * size**2:.2g} pairs of ranks, too many "
+            f"to list; use groups of at most {int(_MOST_PAIRS**0.5)}, and pxn = true with domains"
+        )
     sender, receiver = (axis.ravel() for axis in np.nonzero(~np.eye(size, dtype=np.bool_)))
     parts = []
     for some, carried in _blocks(groups, bytes_):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from collectives.job import JobSpec, Volume
+from collectives.job import EMBEDDING, JobSpec, Volume
 from collectives.schedules import Op
 
 
@@ -35,8 +35,8 @@ def plans(job: JobSpec) -> tuple[Plan, ...]:
     """Phases of a step, each after the one before; kinds with one rank in a group, or without bytes, are left out.
 
     Parameters are gathered first with `zero` 3; then come tensor, context and expert parallelism and the pipeline, each
-    as one phase for the whole step; then the gradients. Kinds of `job.overlap` start with the step and nothing waits
-    for them.
+    as one phase for the whole step; then the gradients, those of an embedding that first and last stage share at the
+    end. Kinds of `job.overlap` start with the step and nothing waits for them.
     """
     wanted = [
         *_parameters(job, first=True),
@@ -45,6 +45,7 @@ def plans(job: JobSpec) -> tuple[Plan, ...]:
         *_experts(job),
         Plan("pp p2p", "pp", "pp", Op.P2P, job.volumes["pp"]),
         *_gradients(job),
+        Plan("embedding all-reduce", EMBEDDING, EMBEDDING, Op.ALL_REDUCE, job.volumes["embedding"]),
         *_parameters(job, first=False),
     ]
     found: list[Plan] = []
@@ -79,6 +80,8 @@ def _context(job: JobSpec) -> list[Plan]:
 def _experts(job: JobSpec) -> list[Plan]:
     return [
         Plan("ep dispatch", "ep", "ep", Op.ALL_TO_ALL, job.volumes["ep"]),
+        Plan("etp all-gather", "etp", "etp", Op.ALL_GATHER, job.volumes["etp"]),
+        Plan("etp reduce-scatter", "etp", "etp", Op.REDUCE_SCATTER, job.volumes["etp"]),
         Plan("ep combine", "ep", "ep", Op.ALL_TO_ALL, job.volumes["ep"], back=True),
     ]
 
@@ -86,15 +89,20 @@ def _experts(job: JobSpec) -> list[Plan]:
 def _gradients(job: JobSpec) -> list[Plan]:
     """All-reduce without ZeRO, else a reduce-scatter: once a step with stage 1, once a micro batch with 2 and 3.
 
-    DeepSpeed and FSDP partition gradients as they come in each backward pass (deepspeed/runtime/zero/stage_1_and_2.py,
+    With several copies of the sharded states (HSDP; MiCS in DeepSpeed) each shard is all-reduced over its copies after
+    that (Zhao et al. 2023, PyTorch FSDP, section 3.2.2). DeepSpeed and FSDP partition gradients as they come in each backward pass (deepspeed/runtime/zero/stage_1_and_2.py,
     `partition_gradients`), so they cannot wait for the last micro batch.
     """
-    op, name = (Op.REDUCE_SCATTER, "reduce-scatter") if job.zero else (Op.ALL_REDUCE, "all-reduce")
-    times = job.batches if job.zero > 1 else 1
-    return [
-        Plan(f"{kind} {name}", kind, group, op, job.volumes[kind].times(times))
-        for kind, group in (("dp", "dp-cp"), ("edp", "edp"))
-    ]
+    found = []
+    for kind, group in (("dp", "dp-cp"), ("edp", "edp")):
+        if not job.zero:
+            found.append(Plan(f"{kind} all-reduce", kind, group, Op.ALL_REDUCE, job.volumes[kind]))
+            continue
+        whole = job.volumes[kind].times(job.batches if job.zero > 1 else 1)
+        shard = whole.shared_by(job.layout.groups(f"{group}/shard").shape[1])
+        found.append(Plan(f"{kind} reduce-scatter", kind, f"{group}/shard", Op.REDUCE_SCATTER, whole))
+        found.append(Plan(f"{kind} replica all-reduce", kind, f"{group}/replica", Op.ALL_REDUCE, shard))
+    return found
 
 
 def _parameters(job: JobSpec, *, first: bool) -> list[Plan]:
@@ -106,6 +114,12 @@ def _parameters(job: JobSpec, *, first: bool) -> list[Plan]:
         return []
     times = 2 * job.batches if first else 1
     return [
-        Plan(f"{kind} all-gather", kind, group, Op.ALL_GATHER, job.volumes[f"{kind} params"].times(times))
+        Plan(
+            f"{kind} all-gather",
+            kind,
+            f"{group}/shard",
+            Op.ALL_GATHER,
+            job.volumes[f"{kind} params"].times(times),
+        )
         for kind, group in (("dp", "dp-cp"), ("edp", "edp"))
     ]

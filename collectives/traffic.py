@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from collectives.groupedges import RankEdges, all_to_all, chain, collective
-from collectives.job import JobSpec
+from collectives.job import LEFT_OUT, JobSpec
 from collectives.phases import Plan, plans
 from collectives.schedules import Op
 from nettune.errors import InputError
@@ -138,6 +138,19 @@ class JobTraffic:
             )
         return tuple(found)
 
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of any result about this step must know: what was assumed, what was left out, what stays local."""
+        job, found = self.job, []
+        if job.model:
+            found.append(LEFT_OUT)
+        if any(plan.group == "ep" for plan in self.plans) and not job.expert_tokens:
+            found.append("experts: every expert gets the same number of tokens; expert_tokens gives others")
+        local = [phase.name for phase in self.phases if not len(phase.src)]
+        if local:
+            found.append(f"no network: {', '.join(local)} stay inside domains of {job.domain} ranks")
+        return tuple(found)
+
     @property
     def work(self) -> list[dict[str, Any]]:
         """The step as JSON for `collectives.backends.torch_backend.step_traffic`, phases in order.
@@ -178,10 +191,11 @@ def sent_bytes(traffic: StepTraffic) -> float:
 def _edges(job: JobSpec, plan: Plan, domain: int) -> RankEdges:
     groups = job.layout.groups(plan.group)
     stage = job.layout.stages()[groups[:, 0]]
-    bytes_ = np.array(plan.volume.by_stage)[stage]
+    by_stage = np.array(plan.volume.by_stage, dtype=np.float64)
+    bytes_ = by_stage[stage]
     if plan.kind == "pp":
         # Chunks of the model go around the stages: every pass but the last returns from the last stage to the first.
-        once = np.full(len(groups), plan.volume.by_stage[0])
+        once = np.full(len(groups), by_stage[0])
         forth = chain(groups, once * job.virtual_stages, once * (job.virtual_stages - 1), domain=domain)
         return RankEdges.joined([forth, RankEdges(forth.dst, forth.src, forth.bytes_)])
     if plan.op is Op.P2P:

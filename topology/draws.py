@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nettune.errors import InputError
 from topology.hops import flows_of, refuse, walk_drawn, walk_forced
 
 if TYPE_CHECKING:
@@ -74,20 +75,43 @@ class DrawnPhase:
         if not len(self.flows):
             return
         step = max(1, _BLOCK // max(len(self.flows), len(self.links) // 2))
-        connections = int(self.moved.connection.max()) + 1
-        column = self.moved.edge[self.flows.row] * connections + self.moved.connection[self.flows.row]
         for begin in range(0, draws, step):
             end = min(begin + step, draws)
-            uniform = _uniform(self.seed, begin, end, int(self.moved.edge.max() + 1) * connections)
+            numbers = flow_numbers(self.moved, self.flows.row, self.seed, (begin, end))
             try:
-                yield (
-                    slice(begin, end),
-                    walk_drawn(self.routing.hops, self.flows, uniform.take(column, axis=1)),
-                )
+                yield slice(begin, end), walk_drawn(self.routing.hops, self.flows, numbers)
             except IndexError:
                 for row in self.flows.row.tolist():
                     self.routing.alternatives(int(self.moved.src_port[row]), int(self.moved.dst_port[row]))
                 refuse(self.routing, self.moved, int(self.flows.row[0]))
+
+
+def check_draws(draws: int) -> None:
+    """Refuse to say anything about no draw.
+
+    Raises:
+        InputError: less than one draw.
+    """
+    if draws < 1:
+        raise InputError(f"loads over port draws need at least one draw, not {draws}")
+
+
+def flow_numbers(moved: Transfers, rows: Ints, seed: Sequence[int], draws: tuple[int, int]) -> Floats:
+    """(D, F) numbers from 0 to 1 that decide the paths of F transfers in draws from the first to before the second.
+
+    A number belongs to its seed, draw, edge and connection, whatever other transfers there are: every method that
+    draws ports takes it from here.
+
+    Args:
+        moved: transfers of one phase.
+        rows: (F,) which of them.
+        seed: of the phase.
+        draws: first draw, and the one after the last.
+    """
+    connections = int(moved.connection.max(initial=0)) + 1
+    column = moved.edge[rows] * connections + moved.connection[rows]
+    count = (int(moved.edge.max(initial=-1)) + 1) * connections
+    return _uniform(seed, *draws, count).take(column, axis=1)
 
 
 def _uniform(seed: Sequence[int], begin: int, end: int, count: int) -> Floats:

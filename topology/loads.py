@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nettune.errors import InputError
-from topology.draws import DrawnPhase
+from topology.draws import DrawnPhase, check_draws
 from topology.hops import flows_of, spread_all, walk_forced
 from topology.results import NetworkResult, PhaseResult
-from topology.traffic import transfers
+from topology.traffic import check_step, transfers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +56,10 @@ def exact_loads(
 
     Raises:
         UnknownPathError: as `Routing.paths`.
+        InputError: bytes for more or fewer flows.
     """
+    if len(flows) != len(flow_bytes):
+        raise InputError(f"loads: {len(flows)} flows, but bytes of {len(flow_bytes)}")
     loads = _start(routing, background)
     for links, carried in zip(routing.paths(flows), flow_bytes, strict=True):
         loads[list(links)] += carried
@@ -81,6 +84,7 @@ def drawn_loads(
     Raises:
         UnknownPathError: a transfer has no route.
     """
+    check_draws(draws)
     drawn = DrawnPhase.of(routing, moved, (seed,))
     loads = np.tile(_start(routing, background) + drawn.forced, (draws, 1))
     for which, block in drawn.blocks(draws):
@@ -101,6 +105,7 @@ def link_loads(
     Raises:
         UnknownPathError: a transfer has no route.
     """
+    check_draws(draws)
     forced = _start(routing, background)
     between = np.zeros((draws, len(routing.hops.between)))
     for number, moved in enumerate(phases):
@@ -122,11 +127,11 @@ def job_loads(routing: Routing, jobs: Iterable[tuple[StepTraffic, Placement]]) -
 
     Raises:
         UnknownPathError: a transfer has no route.
-        InputError: a placement has other ranks than its job.
+        InputError: as `topology.traffic.check_step`.
     """
     loads = _start(routing, None)
     for traffic, placement in jobs:
-        _refuse_misfit(placement, traffic)
+        check_step(traffic, placement.ranks)
         for phase in traffic.phases:
             loads += expected_loads(routing, transfers(phase, placement.nic))
     return loads
@@ -146,16 +151,18 @@ def predict(
     `background` slows the step down, but is not in the result's bytes.
 
     Raises:
-        InputError: the placement has other ranks than the traffic, or a used link has no speed.
+        InputError: as `topology.traffic.check_step`; no draw, or a used link has no speed.
         UnknownPathError: a transfer has no route.
     """
-    _refuse_misfit(placement, traffic)
+    check_step(traffic, placement.ranks)
+    check_draws(draws)
     phases = [
         DrawnPhase.of(routing, transfers(phase, placement.nic), (seed, number))
         for number, phase in enumerate(traffic.phases)
     ]
     timed = [phase_times(phase, draws, None) for phase in phases]
     if background is not None:
+        background = _start(routing, background)
         whole = sum(float(times.mean()) for times, _ in timed)
         met = [background * (float(times.mean()) / whole if whole else 0.0) for times, _ in timed]
         timed = [phase_times(phase, draws, part) for phase, part in zip(phases, met, strict=True)]
@@ -219,9 +226,6 @@ def _start(routing: Routing, background: Floats | None) -> Floats:
         return np.zeros(count)
     if background.shape != (count,):
         raise InputError(f"background: {background.shape} bytes for {count} directed links")
+    if not (np.isfinite(background) & (background >= 0)).all():
+        raise InputError("background: bytes are negative or no number")
     return background.astype(np.float64)
-
-
-def _refuse_misfit(placement: Placement, traffic: StepTraffic) -> None:
-    if placement.ranks != traffic.ranks:
-        raise InputError(f"the placement has {placement.ranks} ranks, the job {traffic.ranks}")

@@ -6,7 +6,6 @@ so `path` answers exactly. The two are never mixed: `path` refuses where a hash 
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -16,7 +15,10 @@ import numpy as np
 
 from nettune.errors import InputError, NettuneError
 from nettune.schemas import check_schema
-from topology.ecmp import HashSpec, Tuples, choose
+from topology.ecmp import HashSpec
+from topology.ecmp.choices import ChoiceTable
+from topology.ecmp.walk import FlowColumns
+from topology.ecmp.walk import paths as walked_paths
 from topology.fabric import LinkState, NodeKind
 from topology.hops import HopTable
 
@@ -143,7 +145,8 @@ class Routing:
         """Directed links of a flow, exactly.
 
         Raises:
-            UnknownPathError: the source port is not known, a hash is not known, or there is no route.
+            UnknownPathError: the source port, or a QP that is hashed, is not known, a hash is not known or sprays
+                packets, or there is no route.
         """
         return self.paths([flow])[0]
 
@@ -153,28 +156,8 @@ class Routing:
         Raises:
             UnknownPathError: as `path`.
         """
-        taken: list[list[int]] = [[] for _ in flows]
-        waiting = {index: self._first_hop(flow, taken[index]) for index, flow in enumerate(flows)}
-        for _ in range(_MAX_HOPS):
-            waiting = {index: node for index, node in waiting.items() if node >= 0}
-            if not waiting:
-                return [tuple(links) for links in taken]
-            at: dict[tuple[int, int], list[int]] = {}
-            for index, node in waiting.items():
-                last = self._last_hop(node, flows[index].dst_port)
-                if last is not None:
-                    taken[index].append(last)
-                    waiting[index] = -1
-                else:
-                    at.setdefault((node, int(self.group[flows[index].dst_port])), []).append(index)
-            for (node, group), members in at.items():
-                hops = self._hops(node, group, flows[members[0]])
-                picked = self._pick(node, hops, [flows[index] for index in members])
-                for index, choice in zip(members, picked, strict=True):
-                    link = hops.links[choice]
-                    taken[index].append(link)
-                    waiting[index] = int(self.fabric.ports.node[self.fabric.directed_ports[link, 1]])
-        raise UnknownPathError("routing: a flow circles; the next hops form a loop")
+        columns = FlowColumns.of(flows)
+        return [tuple(link for link in row if link >= 0) for row in walked_paths(self, columns).tolist()]
 
     def spread(self, src_port: int, dst_port: int) -> dict[int, float]:
         """Directed link -> probability that a flow with a port drawn at random crosses it (ideal hash)."""
@@ -201,6 +184,11 @@ class Routing:
     def hops(self) -> HopTable:
         """The same next hops as arrays, for many flows at once."""
         return HopTable.of(self)
+
+    @cached_property
+    def choices(self) -> ChoiceTable:
+        """The same next hops as the switches' hashes see them."""
+        return ChoiceTable.of(self)
 
     @cached_property
     def _alternatives(self) -> dict[tuple[int, int], list[tuple[float, tuple[int, ...]]]]:
@@ -249,31 +237,6 @@ class Routing:
             target = self.fabric.port_element(flow.dst_port)
             raise UnknownPathError(f"{self.fabric.nodes.name[node]} has no route to {target}")
         return hops
-
-    def _pick(self, node: int, hops: NextHops, flows: Sequence[FlowKey]) -> Sequence[int]:
-        if len(hops.links) == 1:
-            return [0] * len(flows)
-        spec = self.hashes.get(node)
-        if spec is None:
-            raise UnknownPathError(
-                f"the hash of {self.fabric.nodes.name[node]} is not known; probe it, or use spread"
-            )
-        if any(flow.sport is None for flow in flows):
-            raise UnknownPathError("a flow's source port is not known before it connects; use spread")
-        addresses = self.fabric.ports.address
-
-        def number(text: str) -> int:
-            return int(ipaddress.IPv4Address(text))
-
-        tuples = Tuples(
-            saddr=np.array([number(addresses[flow.src_port]) for flow in flows], dtype=np.uint32),
-            daddr=np.array([number(addresses[flow.dst_port]) for flow in flows], dtype=np.uint32),
-            sport=np.array([flow.sport for flow in flows], dtype=np.uint32),
-            dport=np.array([flow.dport for flow in flows], dtype=np.uint32),
-            proto=np.array([flow.proto for flow in flows], dtype=np.uint32),
-        )
-        picked: list[int] = choose(spec, tuples, hops.weights).tolist()
-        return picked
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, with `schema`; the fabric is kept beside it, not in it."""

@@ -49,13 +49,22 @@ class Phase:
     compute_us: float = 0.0
 
     def __post_init__(self) -> None:
+        columns = ((self.src, "i"), (self.dst, "i"), (self.edge_bytes, "if"))
+        if any(getattr(column, "dtype", np.dtype(object)).kind not in kinds for column, kinds in columns):
+            raise InputError(
+                f"phase {self.name!r}: src and dst must be arrays of integers, edge_bytes of numbers"
+            )
         if not len(self.src) == len(self.dst) == len(self.edge_bytes):
             raise InputError(f"phase {self.name!r}: src, dst and edge_bytes differ in length")
         if len(self.src) and (np.any(self.src == self.dst) or min(self.src.min(), self.dst.min()) < 0):
             raise InputError(f"phase {self.name!r}: an edge joins a rank to itself, or a rank is negative")
-        if np.any(self.edge_bytes < 0) or min(self.connections, self.repeats) < 1 or self.compute_us < 0:
+        known = np.isfinite(self.edge_bytes).all() and np.isfinite(self.compute_us)
+        if not known or np.any(self.edge_bytes < 0) or self.compute_us < 0:
+            raise InputError(f"phase {self.name!r}: bytes or compute_us are negative or no number")
+        counts: tuple[Any, ...] = (self.connections, self.repeats)
+        if not all(isinstance(count, int) and count > 0 for count in counts):
             raise InputError(
-                f"phase {self.name!r}: bytes or compute_us are negative, or connections or repeats below 1"
+                f"phase {self.name!r}: connections and repeats must be whole numbers of 1 or more"
             )
 
 
@@ -71,6 +80,26 @@ class StepTraffic(Protocol):
     def phases(self) -> Sequence[Phase]:
         """Phases in an order in which each comes after those it waits for."""
         ...
+
+
+def check_step(traffic: StepTraffic, ranks: int) -> None:
+    """Refuse a step that cannot be timed on `ranks` ranks that were placed.
+
+    Raises:
+        InputError: another number of ranks, an edge to a rank outside, two phases of one name, or a phase after one that
+            does not come before it.
+    """
+    if traffic.ranks != ranks:
+        raise InputError(f"the placement has {ranks} ranks, the job {traffic.ranks}")
+    before: set[str] = set()
+    for phase in traffic.phases:
+        if max(phase.src.max(initial=0), phase.dst.max(initial=0)) >= ranks:
+            raise InputError(f"phase {phase.name!r}: an edge names a rank that is not one of 0..{ranks - 1}")
+        if phase.name in before or not set(phase.after) <= before:
+            raise InputError(
+                f"phase {phase.name!r}: names must differ, and what it comes after must stand before it"
+            )
+        before.add(phase.name)
 
 
 @dataclass(frozen=True)

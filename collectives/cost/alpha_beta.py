@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ class Model:
     @property
     def median_residual(self) -> float:
         """Median of the absolute relative errors."""
-        return float(np.median(np.abs(self.residuals)))
+        return float(np.median(np.abs(self.residuals))) if self.residuals else 0.0
 
     def time_us(self, work: Terms, size_bytes: float, path: str = "all") -> float:
         """Predicted time.
@@ -167,8 +168,8 @@ class Model:
 
         def one(entry: Sequence[float | None]) -> Constant:
             value, lo, hi = entry
-            if value is None:
-                raise ValueError("a constant has no value")
+            if value is None or not 0 <= value < inf:
+                raise ValueError("a constant has no value of 0 or more")
             return Constant(
                 float(value), None if lo is None else float(lo), None if hi is None else float(hi)
             )
@@ -178,7 +179,7 @@ class Model:
             beta = {str(path): one(entry) for path, entry in data["beta_us_per_byte"].items()}
             residuals = tuple(map(float, data["residuals"]))
             return cls(alpha, beta, one(data["gamma_us_per_byte"]), int(data["points"]), residuals)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise InputError(f"not an alpha-beta model: {type(error).__name__}: {error}") from error
 
 
@@ -228,8 +229,10 @@ def fit(points: Sequence[Point], seed: int = 0) -> Model:
 
 
 def _refuse_few(points: Sequence[Point], paths: Sequence[str]) -> None:
-    if any(point.time_us <= 0 or point.size_bytes <= 0 for point in points):
-        raise InputError("alpha-beta: a time or a size is not above 0")
+    if not all(0 < point.time_us < inf and 0 < point.size_bytes < inf for point in points):
+        raise InputError("alpha-beta: a time or a size is not above 0, or no number")
+    if not all(0 <= term < inf for point in points for term in vars(point.terms).values()):
+        raise InputError("alpha-beta: what multiplies the constants is negative or no number")
     for path in paths or [""]:
         sizes = {point.size_bytes for point in points if point.path == path}
         if len(sizes) < _SIZES_AT_LEAST:

@@ -59,8 +59,8 @@ class Demand:
     def __post_init__(self) -> None:
         if self.op not in OPERATIONS:
             raise InputError(f"no bound for {self.op!r}; known: {', '.join(OPERATIONS)}")
-        if self.size_bytes < 0 or not self.groups or not len(self.groups[0]):
-            raise InputError(f"{self.op}: the size is negative, or there is no group of ranks")
+        if not 0 <= self.size_bytes < np.inf or not self.groups or not len(self.groups[0]):
+            raise InputError(f"{self.op}: the size is negative or no number, or there is no group of ranks")
         if any(len(set(group)) != len(self.groups[0]) for group in self.groups):
             raise InputError(f"{self.op}: groups differ in length, or hold a rank twice")
 
@@ -91,6 +91,8 @@ def collective_bound(fabric: Fabric, placement: Placement, demands: Sequence[Dem
         InputError: a rank that the placement has not, or a part that must be left and has no cable.
     """
     best = Bound(0.0)
+    if not demands:
+        return best
     for parts in host_parts(fabric):
         part_of_rank = parts.of_node[placement.host]
         count = len(parts.names)
@@ -173,7 +175,7 @@ def best_hosts_bound(
         InputError: no such operation, or too few hosts, or too few that are joined.
     """
     demand = Demand(op, size_bytes, [range(ranks)])
-    rows = [fabric.node_row(host) for host in (fabric.hosts if hosts is None else hosts)]
+    rows = [fabric.node_row(host) for host in (fabric.hosts if hosts is None else dict.fromkeys(hosts))]
     best = Bound(0.0)
     for parts in host_parts(fabric):
         slots = np.bincount(parts.of_node[rows], minlength=len(parts.names)) * ranks_per_host

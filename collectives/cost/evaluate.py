@@ -29,7 +29,7 @@ from topology.placement.bound import cut_bound
 from topology.placement.mapping import Placement
 from topology.results import NetworkResult, PhaseResult
 from topology.routing import Routing
-from topology.traffic import StepTraffic, transfers
+from topology.traffic import StepTraffic, check_step, transfers
 
 
 class Method(Protocol):
@@ -48,12 +48,11 @@ def bound(
     """Time that no routing beats under a placement; `link_bytes` holds only what every routing has: the NICs' cables.
 
     Raises:
-        InputError: the placement has other ranks than the traffic, or no cable joins two parts that have traffic.
+        InputError: as `topology.traffic.check_step`, or no cable joins two parts that have traffic.
         UnknownPathError: a NIC with traffic has no cable that is up.
     """
     del draws, seed  # the same for all of them
-    if placement.ranks != traffic.ranks:
-        raise InputError(f"the placement has {placement.ranks} ranks, the job {traffic.ranks}")
+    check_step(traffic, placement.ranks)
     fabric = routing.fabric
     parts = nic_parts(fabric)
     ends: dict[str, float] = {}

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nettune.errors import InputError
+from topology.draws import check_draws, flow_numbers
 from topology.hops import flows_of
 from topology.loads import US_PER_BYTE_AT_1_GBPS, percentiles
 from topology.placement.mapping import Placement
 from topology.results import NetworkResult, PhaseResult
 from topology.routing import Routing
-from topology.traffic import Phase, StepTraffic, transfers
+from topology.traffic import Phase, StepTraffic, Transfers, check_step, transfers
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -161,13 +162,11 @@ def simulate(
     price the same paths.
 
     Raises:
-        InputError: the placement has other ranks than the traffic, or a used link has no speed.
+        InputError: as `topology.traffic.check_step`; no draw, or a used link has no speed.
         UnknownPathError: a transfer has no route.
     """
-    if placement.ranks != traffic.ranks:
-        raise InputError(f"the placement has {placement.ranks} ranks, the job {traffic.ranks}")
-    if draws < 1:
-        raise InputError(f"max-min needs at least one port draw, not {draws}")
+    check_step(traffic, placement.ranks)
+    check_draws(draws)
     phases = list(traffic.phases)
     numbers = {phase.name: number for number, phase in enumerate(phases)}
     after = [[numbers[name] for name in phase.after] for phase in phases]
@@ -196,12 +195,12 @@ _Alternatives = tuple[Floats, list[tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class _Flows:
-    """Transfers of a phase that use the network: paths of each with cumulated probabilities, and bytes."""
+    """Transfers of a phase that use the network: rows, paths of each with cumulated probabilities, and bytes."""
 
+    moved: Transfers
+    rows: Ints
     alternatives: list[_Alternatives]
     carried: Floats
-    number: Ints
-    """Which of a draw's random numbers each flow has: those of `topology.draws`, so that max-link sees the same draws."""
     seed: tuple[int, int]
 
     @classmethod
@@ -215,13 +214,12 @@ class _Flows:
                 paths = routing.alternatives(*pair)
                 known[pair] = (np.cumsum([p for p, _ in paths]), [links for _, links in paths])
             found.append(known[pair])
-        connections = int(moved.connection.max(initial=0)) + 1
-        return cls(found, moved.bytes_[rows], moved.edge[rows] * connections + moved.connection[rows], seed)
+        return cls(moved, rows, found, moved.bytes_[rows], seed)
 
     def drawn(self, draw: int) -> list[tuple[int, ...]]:
         """Links of each flow in one draw."""
-        uniform = np.random.default_rng((*self.seed, draw)).random(int(self.number.max(initial=0)) + 1)
+        (numbers,) = flow_numbers(self.moved, self.rows, self.seed, (draw, draw + 1))
         return [
             links[min(int(np.searchsorted(edges, value, side="right")), len(links) - 1)]
-            for (edges, links), value in zip(self.alternatives, uniform[self.number].tolist(), strict=True)
+            for (edges, links), value in zip(self.alternatives, numbers.tolist(), strict=True)
         ]

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-from collectives.job.layout import FRAMEWORKS, GROUPS, KINDS, Layout
-from collectives.job.model import ModelShape, Volume
+from collectives.job.layout import EMBEDDING, FRAMEWORKS, GROUPS, KINDS, Layout
+from collectives.job.model import LEFT_OUT, ModelShape, Volume
 from collectives.job.reader import load_job, make_job
 from collectives.job.spec import BACKENDS, JobSpec
 
 __all__ = [
     "BACKENDS",
+    "EMBEDDING",
     "FRAMEWORKS",
     "GROUPS",
     "KINDS",
+    "LEFT_OUT",
     "JobSpec",
     "Layout",
     "ModelShape",

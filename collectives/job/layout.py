@@ -38,18 +38,22 @@ GROUPS: Mapping[str, tuple[bool, frozenset[str]]] = {
 }
 """Kind of group: whether the expert generator makes it, and which axes run inside it.
 
-dp-cp reduces the gradients of dense layers, edp those of experts."""
+dp-cp reduces the gradients of dense layers, edp those of experts. Either may be cut: `dp-cp/shard` are the ranks that
+share one sharded copy of the states, `dp-cp/replica` those that have the same shard in different copies."""
+EMBEDDING = "embedding"
+"""Kind of group: first and last stage of each pipeline, which reduce the gradient of an embedding that both have."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The two generators of a job: axes and their sizes, fastest first."""
+    """The two generators of a job: axes and their sizes, fastest first; copies of the sharded states."""
 
     dense: Axes
     expert: Axes
+    replicas: int = 1
 
     @classmethod
-    def of(cls, framework: str, order: str, sizes: Mapping[str, int], etp: int) -> Layout:
+    def of(cls, framework: str, order: str, sizes: Mapping[str, int], etp: int, replicas: int = 1) -> Layout:
         """The layout of a framework; `sizes` has every one of `KINDS`, where dp counts replicas of dense layers.
 
         Raises:
@@ -65,7 +69,11 @@ class Layout:
         dense = {**sizes, "ep": 1}
         expert = {**sizes, "cp": 1, "tp": etp, "dp": ranks // model}
         _refuse_as_framework(framework, order, sizes, etp, expert["dp"])
-        found = cls(*(tuple((name, table[name]) for name in names) for table in (dense, expert)))
+        for kind, size in (("dp", sizes["dp"]), ("replicas of experts", expert["dp"])):
+            if size % replicas:
+                raise InputError(f"job: dp_replicate = {replicas} does not divide {kind} = {size}")
+        dense_axes, expert_axes = (tuple((name, table[name]) for name in names) for table in (dense, expert))
+        found = cls(dense_axes, expert_axes, replicas)
         if framework == "megatron" and not np.array_equal(
             table(found.dense, {"pp"}), table(found.expert, {"pp"})
         ):
@@ -85,10 +93,16 @@ class Layout:
         Raises:
             InputError: no such kind.
         """
-        if kind not in GROUPS:
-            raise InputError(f"job: {kind!r} is no kind of group; known: {', '.join(GROUPS)}")
-        of_expert, inside = GROUPS[kind]
-        return table(self.expert if of_expert else self.dense, inside)
+        if kind == EMBEDDING:
+            pipelines = self.groups("pp")
+            return pipelines[:, [0, -1]] if pipelines.shape[1] > 1 else pipelines
+        whole, _, cut = kind.partition("/")
+        if whole not in GROUPS or cut not in {"", "shard", "replica"}:
+            known = ", ".join([*GROUPS, EMBEDDING])
+            raise InputError(f"job: {kind!r} is no kind of group; known: {known}")
+        of_expert, inside = GROUPS[whole]
+        found = table(self.expert if of_expert else self.dense, inside)
+        return _cut(found, self.replicas, cut) if cut else found
 
     def stages(self) -> Ints:
         """(ranks,) pipeline stage of each rank."""
@@ -111,12 +125,25 @@ def table(axes: Axes, inside: set[str] | frozenset[str]) -> Ints:
     return moved.reshape(-1, members)
 
 
+def _cut(groups: Ints, replicas: int, cut: str) -> Ints:
+    """Shards are neighbours in a group, copies of one shard are as far apart as a copy has ranks.
+
+    So it is in Megatron-LM (`num_distributed_optimizer_instances`, from memory) and in the mesh [pp, dp_replicate,
+    dp_shard, cp, tp] of torchtitan.
+    """
+    copies = groups.reshape(len(groups), replicas, -1)
+    if cut == "shard":
+        return copies.reshape(-1, copies.shape[2])
+    return copies.transpose(0, 2, 1).reshape(-1, replicas)
+
+
 def _whole_order(order: str, sizes: Mapping[str, int]) -> list[str]:
     """Names in order; those that are left out have size 1 and follow at the end, as in `RankGenerator`."""
     names = order.lower().split("-")
     if set(names) - set(KINDS) or len(set(names)) < len(names):
         raise InputError(
-            f"job: order {order!r} must hold each of {', '.join(KINDS)} once, like {DEFAULT_ORDER}"
+            f"job: order {order!r:.60} must be names out of {', '.join(KINDS)}, joined by - and each once, like "
+            f"{DEFAULT_ORDER}; what has one rank may be left out"
         )
     left_out = [name for name in KINDS if name not in names]
     for name in left_out:

@@ -1,7 +1,6 @@
 """`ModelShape`: bytes that a transformer moves in a step, from its shape and its parallel sizes.
 
-Biases, norms, the tying of embeddings across stages and the vocabulary's own tensor-parallel collectives are left out:
-below 1 % of any model worth placing.
+What is left out is in `LEFT_OUT`, which goes into the notes of every result that these bytes are behind.
 """
 
 from __future__ import annotations
@@ -13,6 +12,16 @@ from nettune.errors import InputError
 
 if TYPE_CHECKING:
     from collectives.job.spec import JobSpec
+
+
+LEFT_OUT = (
+    "left out of the model's bytes: biases and norms (below 0.3% of the gradients from hidden = 512 up), the logits' "
+    "maximum and sum, the norm of the gradients, what a recomputed forward pass sends again, checkpoints, data loading"
+)
+"""Said with every result. Biases and norms: 13 h of 12 h^2 parameters of a layer."""
+_MOST = {"layers": 2**16}
+_MOST_ELSE = 2**40
+"""Beyond any machine; so that products stay numbers and lists stay short."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,12 @@ class Volume:
     def states(cls, bytes_: list[float]) -> Volume:
         """Another size on each stage, once."""
         return cls(max(bytes_), 1, tuple(bytes_))
+
+    def shared_by(self, ranks: int) -> Volume:
+        """A part of each message, when so many ranks have equal parts."""
+        return Volume(
+            self.message_bytes / ranks, self.repeats, tuple(value / ranks for value in self.by_stage)
+        )
 
     def times(self, repeats: int) -> Volume:
         """The same, so many times a step."""
@@ -98,13 +113,19 @@ class ModelShape:
     def __post_init__(self) -> None:
         positive = ("layers", "hidden", "heads", "seq", "micro_batch", "dtype_bytes", "top_k", "moe_every")
         for key, value in vars(self).items():
-            least = 1 if key in positive else 0
-            if value < least:
-                raise InputError(f"job: model {key} must be at least {least}, not {value}")
+            least, most = 1 if key in positive else 0, _MOST.get(key, _MOST_ELSE)
+            if not isinstance(value, int) or value < least:
+                raise InputError(
+                    f"job: model {key} must be a whole number of at least {least}, not {value!r}"
+                )
+            if value > most:
+                raise InputError(f"job: model {key} = {value} is more than {most}")
         if self.hidden % self.heads and not self.head_dim:
             raise InputError(
                 f"job: model heads = {self.heads} does not divide hidden = {self.hidden}; give head_dim"
             )
+        if self.heads % (self.kv_heads or 1):
+            raise InputError(f"job: model kv_heads = {self.kv_heads} does not divide heads = {self.heads}")
         if self.experts and self.top_k > self.experts:
             raise InputError(f"job: model top_k = {self.top_k} is more than experts = {self.experts}")
 
@@ -158,18 +179,24 @@ def volumes(job: JobSpec, model: ModelShape) -> dict[str, Volume]:
     - cp: ring attention passes keys and values cp - 1 times forward, and them and their gradients backward (Liu et al.
       2023, section 3); all-to-all sends queries, keys, values and outputs, and their gradients (Jacobs et al. 2023,
       section 3.1).
+    - tp of the vocabulary: the first stage reduces the embedding's output, the last the gradient of the head's input;
+      with the sequence split the head gathers its input once more, as any column-parallel layer (ibid.).
+    - etp: what an expert's ranks have of the tokens is gathered before it and its output scattered after it, forward and
+      backward; without a split sequence that is an all-reduce in two halves. From memory of Megatron-LM's all-to-all
+      dispatcher: unverified.
     - ep: each token's hidden vector to top_k experts (Lepikhin et al. 2020, section 3.2), in every layer forward, and
       the gradient of the return backward; the same way back.
     - pp: sbh between stages for each micro batch and virtual stage (Narayanan et al. 2021, section 2.2), divided by tp
       where the sequence is split over it.
     - dp: parameters of a rank x bytes of a gradient (Rajbhandari et al. 2020, section 7, counts 2 of these for
       stages 0 to 2 and 3 for stage 3).
+    - embedding: where it is tied, first and last stage all-reduce its gradient (Megatron-LM's embedding group).
+
+    Raises:
+        InputError: a shape that the parallel sizes do not divide.
     """
+    _refuse_misfit(job, model)
     chunks = job.pp * job.virtual_stages
-    if model.layers % chunks:
-        raise InputError(
-            f"job: model layers = {model.layers} does not fill pp x virtual_stages = {chunks} evenly"
-        )
     stage_of = [layer // (model.layers // chunks) % job.pp for layer in range(model.layers)]
     layers, moe = [0] * job.pp, [0] * job.pp
     for layer, stage in enumerate(stage_of):
@@ -182,7 +209,12 @@ def volumes(job: JobSpec, model: ModelShape) -> dict[str, Volume]:
     shared = bool(model.shared_experts)
     # Attention, and the feed-forward layer where it is dense or has shared experts.
     blocks = [count + count - sparse + shared * sparse for count, sparse in zip(layers, moe, strict=True)]
-    heads = max(model.heads // job.tp, 1)
+    first, last = (
+        [int(bool(model.vocab) and stage == end) for stage in range(job.pp)] for end in (0, job.pp - 1)
+    )
+    reduced = [2 * block + one + other for block, one, other in zip(blocks, first, last, strict=True)]
+    gathered = [3 * block + one + 2 * other for block, one, other in zip(blocks, first, last, strict=True)]
+    heads = model.heads // job.tp
     kv_heads = max((model.kv_heads or model.heads) // job.tp, 1)
     head = tokens * model.head_width * model.dtype_bytes
     if job.algorithm_of("cp") == "ring":
@@ -195,16 +227,37 @@ def volumes(job: JobSpec, model: ModelShape) -> dict[str, Volume]:
     grad_bytes = model.grad_bytes or model.dtype_bytes
     routed = tokens / split * model.top_k * model.hidden * model.dtype_bytes
     return {
-        "tp": Volume.messages(activation, [2 * count * batches for count in blocks]),
-        "tp gathers": Volume.messages(activation, [3 * count * batches for count in blocks]),
+        "tp": Volume.messages(activation, [count * batches for count in reduced]),
+        "tp gathers": Volume.messages(activation, [count * batches for count in gathered]),
         "cp": context,
         "ep": Volume.messages(routed, [2 * count * batches for count in moe]),
+        "etp": Volume.messages(
+            routed * (job.expert_tp if job.sequence_parallel else 1), [2 * count * batches for count in moe]
+        ),
         "pp": Volume.alike(activation / split, job.pp, batches),
         "dp": Volume.states([count * grad_bytes for count in dense]),
         "dp params": Volume.states([count * model.dtype_bytes for count in dense]),
         "edp": Volume.states([count * grad_bytes for count in experts]),
         "edp params": Volume.states([count * model.dtype_bytes for count in experts]),
+        "embedding": Volume.alike(model.tied * model.vocab * model.hidden / job.tp * grad_bytes, job.pp),
     }
+
+
+def _refuse_misfit(job: JobSpec, model: ModelShape) -> None:
+    """Sizes that Megatron-LM, torchtitan and DeepSpeed all refuse, since a rank's part would be no whole number."""
+    chunks = job.pp * job.virtual_stages
+    if model.layers % chunks:
+        raise InputError(
+            f"job: model layers = {model.layers} does not fill pp x virtual_stages = {chunks} evenly"
+        )
+    if model.heads % job.tp:
+        raise InputError(f"job: model heads = {model.heads} is no multiple of tp = {job.tp}")
+    exchanged = job.cp > 1 and job.algorithm_of("cp") == "all_to_all"
+    if exchanged and model.heads // job.tp % job.cp:
+        raise InputError(f"job: model heads = {model.heads} is no multiple of tp x cp, as all_to_all needs")
+    parts, what = (job.cp * job.tp, "cp x tp") if job.sequence_parallel else (job.cp, "cp")
+    if model.seq % parts:
+        raise InputError(f"job: model seq = {model.seq} is no multiple of {what} = {parts}")
 
 
 def _stage_params(

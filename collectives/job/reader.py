@@ -16,15 +16,29 @@ from nettune.units import parse_size
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
 
 _BY_KIND = {"algorithm": str, "channels": int, "connections": int, "compute_us": float}
+_BITS = 63
+"""What TOML promises for a whole number; Python reads longer ones too."""
+_MOST_CHARACTERS = 40
+_WANTED: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: 'words in quotes, like "ring"',
+    str | int: 'a size like "4M", or a whole number of bytes',
+    list[str]: 'a list of words, like ["dp"]',
+    list[float]: "a list of numbers, like [3, 1]",
+}
 
 
 def make_job(values: Mapping[str, Any], file: Path | str | None = None, text: str = "") -> JobSpec:
     """A job from plain values; `file` and `text` say where they came from.
 
     Raises:
-        InputError: an unknown key, a wrong type or size, sizes that contradict `ranks`; with the line if known.
+        InputError: an unknown key, a wrong type or size, sizes that contradict `ranks`, a job that sends nothing over
+            the network; with the line if known.
     """
     tables = _tables()
     parts: dict[str, Any] = {}
@@ -44,16 +58,18 @@ def make_job(values: Mapping[str, Any], file: Path | str | None = None, text: st
         flat["model"] = None if model is None else ModelShape(**model)
         for name, part in parts.items():
             flat[name] = {kind: value for kind, value in part.items() if value is not None}
-        return JobSpec(**flat)
+        job = JobSpec(**flat)
     except InputError as error:
         raise InputError(str(error), file, _line_of_error(str(error), text)) from None
+    _refuse_silent(job, file, text)
+    return job
 
 
 def load_job(path: Path | str) -> JobSpec:
     """Read `job.toml`.
 
     Raises:
-        InputError: `FILE:LINE: what is wrong` (the line where it can be found).
+        InputError: `FILE:LINE: what is wrong` (the line where it can be found); see `make_job`.
     """
     values, text = read_toml(path)
     return make_job(values, path, text)
@@ -79,6 +95,7 @@ def _tables() -> dict[str, type[BaseModel]]:
         etp: int = Field(default=0, ge=0)
         pp: int = whole
         dp: int | None = Field(default=None, ge=1)
+        dp_replicate: int = whole
         framework: str = "megatron"
         order: str = DEFAULT_ORDER
         sequence_parallel: bool = False
@@ -118,6 +135,10 @@ def _checked(
 
     if not isinstance(part, Mapping):
         raise InputError(f"{name} must be a table, [{name}], not {part!r:.60}", file, line_of(name, text))
+    for key, value in part.items():
+        if isinstance(value, int) and value.bit_length() > _BITS:
+            what = f"{key}: is a whole number of more than {_BITS} bits"
+            raise InputError(f"[{name}] {what}" if name else what, file, _line_in(name, str(key), text))
     try:
         found = table.model_validate(dict(part)).model_dump()
     except ValidationError as error:
@@ -126,9 +147,48 @@ def _checked(
         known = table.model_fields
         if not name:
             known = dict.fromkeys([*known, "model", *_BY_KIND])  # type: ignore[assignment] # only the names are used
-        what = explain(first, known)
+        what = _complaint(first, table) or explain(first, known)
         raise InputError(f"[{name}] {what}" if name else what, file, _line_in(name, key, text)) from None
     return {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
+
+
+def _complaint(error: ErrorDetails, table: type[BaseModel]) -> str:
+    """One line about a key that is missing, too small or of a wrong type; empty for any other complaint."""
+    key = str(error["loc"][0])
+    if error["type"] == "missing":
+        return f"{key}: is missing"
+    if error["type"] == "greater_than_equal":
+        return f"{key}: must be at least {error['ctx']['ge']}, not {error['input']!r:.60}"
+    if error["type"].endswith("_type") or error["type"] == "int_from_float":
+        asked: Any = table.model_fields[key].annotation
+        wanted = next(words for kind, words in _WANTED.items() if asked in (kind, kind | None))
+        return f"{key}: must be {wanted}, not {error['input']!r:.60}"
+    return ""
+
+
+def _refuse_silent(job: JobSpec, file: Path | str | None, text: str) -> None:
+    """A step that sends nothing over the network costs 0 wherever its ranks are: a pass would look like an answer."""
+    # Here, since the phases are made of this package's jobs.
+    from collectives.phases import plans
+
+    found = plans(job)
+    domains = [job.layout.groups(plan.group) // job.domain for plan in found]
+    if any((domain != domain[:, :1]).any() for domain in domains):
+        return
+    if found:
+        names = ", ".join(plan.name for plan in found)
+        raise InputError(
+            f"job: nothing crosses the network: domain = {job.domain} holds every group of {names}; lower domain to the "
+            "ranks of one host, or place nothing",
+            file,
+            line_of("domain", text),
+        )
+    idle = [f"{kind}_bytes" for kind in SENDING if job.bytes_of(kind)]
+    why = f"{', '.join(idle)}: each group has one rank" if idle else "no bytes are given"
+    raise InputError(
+        f'job: {job.ranks} ranks send nothing ({why}); give dp_bytes = "4M" with dp of 2 or more, or [model]',
+        file,
+    )
 
 
 def _line_in(table: str, key: str, text: str) -> int | None:
@@ -167,6 +227,10 @@ def _replicas(ranks: int | None, per_replica: int, dp: int | None) -> int:
 def _size(key: str, value: str | int) -> int:
     if isinstance(value, int):
         return value
+    if len(value) > _MOST_CHARACTERS:
+        raise InputError(
+            f"job: {key}: {value[:_MOST_CHARACTERS]!r}... is no size; write it like 8, 4K, 128M or 8G"
+        )
     try:
         return 0 if value.strip() == "0" else parse_size(value)
     except InputError as error:

@@ -10,11 +10,12 @@ ep = 1                      # expert parallel ranks, out of dp x cp (x tp where 
 etp = 8                     # tensor parallel ranks of an expert; tp where left out
 pp = 8                      # pipeline stages
 dp = 2                      # replicas of dense layers; `ranks = 128` may stand in place of it
+dp_replicate = 1            # copies of the states that zero shards over dp (HSDP): 2 shards each over half of the replicas
 order = "tp-cp-ep-dp-pp"    # leftmost varies fastest from rank to rank, as in Megatron-LM
 sequence_parallel = false   # activations are split over tp between its blocks
 virtual_stages = 1          # chunks of the model on each pipeline stage
 zero = 0                    # 0 all-reduce, 1 and 2 reduce-scatter and all-gather, 3 gather twice a micro batch
-micro_batches = 1           # of each replica in a step; with [model] they follow from global_batch
+micro_batches = 1           # of each replica in a step; with [model] global_batch says it
 domain = 8                  # consecutive ranks that reach each other without the network: a host, an NVL72 rack
 pxn = false                 # all-to-all leaves through the NIC of the receiver's place in its domain
 backend = "nccl"            # whose rings: nccl sends to the next rank, gloo to the one before
@@ -28,8 +29,8 @@ edp_bytes = "0"             # gradients of a rank's experts
 expert_tokens = [3, 1]      # tokens of each expert, in any unit; the same for all where left out
 [model]                     # in place of bytes: see collectives.job.model.ModelShape
 [algorithm]                 # by kind: tp, cp, ep, dp, edp = "ring", "double_tree", ...; cp also "all_to_all"
-[channels]                  # by kind: parallel rings or trees; one for each member in a domain where left out
-[connections]               # by kind: QPs or TCP connections of an edge
+[channels]                  # by kind: parallel rings or trees, up to 64; one for each member in a domain where left out
+[connections]               # by kind: QPs or TCP connections of an edge, up to 128
 [compute_us]                # by kind: computation in a step that runs beside its phases
 """
 
@@ -38,11 +39,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Any
 
 from collectives.job.layout import DEFAULT_ORDER, FRAMEWORKS, KINDS, Layout
 from collectives.job.model import ModelShape, Volume, volumes
-from collectives.schedules import BUILDERS, Op
+from collectives.schedules import BUILDERS, Op, needs_options
 from nettune.errors import InputError
 
 BACKENDS = ("gloo", "nccl")
@@ -51,6 +53,15 @@ SENDING = ("tp", "cp", "ep", "pp", "dp", "edp")
 _DEFAULT_ALGORITHM = {"ep": "pairwise", "pp": "p2p"}
 _OWN_ALGORITHMS = {"ep": ["pairwise"], "pp": ["p2p"], "cp": ["ring", "all_to_all"]}
 _MAX_RANKS = 2**20
+_MAX_BYTES = 2**60
+_MAX_NAME = 100
+_MOST = {"virtual_stages": 4096, "micro_batches": 2**20, "domain": _MAX_RANKS}
+_LIMITS: dict[str, tuple[float, float]] = {
+    "channels": (1, 64),
+    "connections": (1, 128),
+    "compute_us": (0, 1e15),
+}
+"""Channels: MAXCHANNELS of NCCL since 2.25. Connections: NCCL_IB_QPS_PER_CONNECTION is 1 to 128."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +84,7 @@ class JobSpec:
     etp: int = 0
     pp: int = 1
     dp: int = 1
+    dp_replicate: int = 1
     framework: str = "megatron"
     order: str = DEFAULT_ORDER
     sequence_parallel: bool = False
@@ -98,16 +110,30 @@ class JobSpec:
     name: str = "job"
 
     def __post_init__(self) -> None:
-        for key in (*KINDS, "virtual_stages", "micro_batches", "domain"):
-            if getattr(self, key) < 1:
-                raise InputError(f"job: {key} must be a whole number of at least 1, not {getattr(self, key)}")
-        for kind in SENDING:
-            if self.bytes_of(kind) < 0:
-                raise InputError(f"job: {kind}_bytes is negative")
-            if self.model and self.bytes_of(kind):
-                raise InputError(f"job: {kind}_bytes and [model] are both given; the model gives the bytes")
+        if not (0 < len(self.name) <= _MAX_NAME and self.name.isprintable()):
+            raise InputError(
+                f"job: name must be 1 to {_MAX_NAME} printable characters, not {self.name!r:.60}"
+            )
+        for key in (*KINDS, "dp_replicate", *_MOST):
+            value = getattr(self, key)
+            if not isinstance(value, int) or value < 1:
+                raise InputError(f"job: {key} must be a whole number of at least 1, not {value!r:.60}")
+            if value > _MOST.get(key, value):
+                raise InputError(f"job: {key} = {value} is more than {_MOST[key]}")
         if self.ranks > _MAX_RANKS:
             raise InputError(f"job: tp x cp x pp x dp = {self.ranks} ranks are more than {_MAX_RANKS}")
+        for kind in SENDING:
+            value = getattr(self, f"{kind}_bytes")
+            if isinstance(value, int) and value < 0:
+                raise InputError(f"job: {kind}_bytes is negative")
+            if not isinstance(value, int) or not 0 <= value <= _MAX_BYTES:
+                raise InputError(
+                    f"job: {kind}_bytes must be a whole number from 0 to 2^60, not {value!r:.60}"
+                )
+            if self.model and value:
+                raise InputError(f"job: {kind}_bytes and [model] are both given; the model gives the bytes")
+        if self.model and self.micro_batches > 1:
+            raise InputError("job: micro_batches and [model] are both given; [model] has global_batch for it")
         for key, known in (("framework", FRAMEWORKS), ("backend", BACKENDS), ("zero", (0, 1, 2, 3))):
             if getattr(self, key) not in known:
                 words = ", ".join(map(str, known))
@@ -116,10 +142,10 @@ class JobSpec:
             for kind in getattr(self, key):
                 if kind not in SENDING:
                     raise InputError(f"job: {key} of {kind!r}: no such kind; known: {', '.join(SENDING)}")
-        for key, least in (("channels", 1), ("connections", 1), ("compute_us", 0)):
+        for key, (low, high) in _LIMITS.items():
             for kind, value in getattr(self, key).items():
-                if value < least:
-                    raise InputError(f"job: {key} of {kind} must be at least {least}, not {value}")
+                if not low <= value <= high:
+                    raise InputError(f"job: {key} of {kind} must be {low:g} to {high:g}, not {value}")
         self._refuse_pipeline()
         self._refuse_experts()
         self._refuse_algorithms()
@@ -130,14 +156,19 @@ class JobSpec:
             raise InputError(f"job: virtual_stages = {self.virtual_stages} needs pp of at least 2")
         if self.framework == "deepspeed" and self.pp > 1 and self.zero > 1:
             raise InputError("job: DeepSpeed has no zero 2 or 3 with pp above 1")
+        if self.dp_replicate > 1 and not self.zero:
+            raise InputError(
+                f"job: dp_replicate = {self.dp_replicate} needs zero of 1 to 3: it counts copies of what zero shards"
+            )
 
     def _refuse_algorithms(self) -> None:
         halves = (Op.REDUCE_SCATTER, Op.ALL_GATHER)
-        reduce = halves if self.zero else (Op.ALL_REDUCE,)
+        copied: tuple[Op, ...] = (Op.ALL_REDUCE,) if self.dp_replicate > 1 or not self.zero else ()
+        reduce = (*halves, *copied) if self.zero else copied
         needed = {"tp": halves if self.sequence_parallel else (Op.ALL_REDUCE,), "dp": reduce, "edp": reduce}
         for kind, name in self.algorithm.items():
-            # Domains are the only hierarchy here, and the rest of these needs options that a job does not have.
-            builders = [algorithm for algorithm, _ in BUILDERS if algorithm not in {"hierarchical", "hybrid"}]
+            # A job has no options of schedules; domains are its only hierarchy.
+            builders = [one for one, op in BUILDERS if not needs_options(one, op)]
             known = _OWN_ALGORITHMS.get(kind) or [
                 one for one in dict.fromkeys(builders) if all((one, op) in BUILDERS for op in needed[kind])
             ]
@@ -146,14 +177,18 @@ class JobSpec:
 
     def _refuse_experts(self) -> None:
         tokens = self.expert_tokens
-        if tokens and (len(tokens) % self.ep or min(tokens) < 0 or not sum(tokens)):
+        if tokens and (len(tokens) % self.ep or min(tokens) < 0 or not 0 < sum(tokens) < inf):
             raise InputError(
                 f"job: expert_tokens needs a count of 0 or more for each expert, a multiple of ep = {self.ep} of them"
             )
         experts = self.model.experts if self.model else 0
         if tokens and experts and len(tokens) != experts:
             raise InputError(f"job: expert_tokens has {len(tokens)} entries for {experts} experts")
-        if self.model and experts % self.ep:
+        if self.model and not experts and (tokens or self.ep > 1):
+            raise InputError(
+                f"job: ep = {self.ep} and expert_tokens are for experts; give model experts or leave them out"
+            )
+        if experts % self.ep:
             raise InputError(f"job: model experts = {experts} is no multiple of ep = {self.ep}")
 
     @property
@@ -170,7 +205,7 @@ class JobSpec:
     def layout(self) -> Layout:
         """Who is in a group with whom."""
         sizes = {kind: self.size(kind) for kind in KINDS}
-        return Layout.of(self.framework, self.order, sizes, self.expert_tp)
+        return Layout.of(self.framework, self.order, sizes, self.expert_tp, self.dp_replicate)
 
     def size(self, kind: str) -> int:
         """Ranks in each group of one of `KINDS`."""
@@ -190,7 +225,8 @@ class JobSpec:
         if self.model:
             return volumes(self, self.model)
         given = {kind: Volume.alike(self.bytes_of(kind), self.pp) for kind in SENDING}
-        return {**given, "tp gathers": given["tp"], "dp params": given["dp"], "edp params": given["edp"]}
+        own = {"tp gathers": given["tp"], "dp params": given["dp"], "edp params": given["edp"]}
+        return {**given, **own, "etp": Volume.alike(0, self.pp), "embedding": Volume.alike(0, self.pp)}
 
     @property
     def batches(self) -> int:

@@ -10,7 +10,7 @@ from collectives.schedules.compose import combine, over_channels, pipelined
 from collectives.schedules.edges import Edges
 from collectives.schedules.hybrid import hybrid
 from collectives.schedules.p2p import p2p
-from collectives.schedules.registry import BUILDERS, build
+from collectives.schedules.registry import BUILDERS, build, needs_options
 from collectives.schedules.schedule import Op, Round, Schedule, ScheduleError
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "build",
     "combine",
     "hybrid",
+    "needs_options",
     "over_channels",
     "p2p",
     "pipelined",

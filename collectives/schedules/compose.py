@@ -138,7 +138,12 @@ def over_channels(schedule: Schedule, channels: int) -> Schedule:
     """The message cut into equal parts over `channels` copies of each channel; copies of channel c are neighbours.
 
     So a double tree over C channels has the first tree on channels 0..C-1 and the second on C..2C-1, as in NCCL.
+
+    Raises:
+        InputError: less than one channel.
     """
+    if channels < 1:
+        raise InputError(f"{schedule.name}: {channels} channels; use 1 or more")
     if channels == 1:
         return schedule
     old = np.arange(schedule.channels) * channels
@@ -147,7 +152,13 @@ def over_channels(schedule: Schedule, channels: int) -> Schedule:
 
 
 def pipelined(schedule: Schedule, chunks: int, *, every: int = 1) -> Schedule:
-    """The message cut into `chunks` equal parts, each `every` rounds after the one before it, on the same channels."""
+    """The message cut into `chunks` equal parts, each `every` rounds after the one before it, on the same channels.
+
+    Raises:
+        InputError: less than one chunk, or parts that do not follow each other.
+    """
+    if chunks < 1 or every < 1:
+        raise InputError(f"{schedule.name}: {chunks} chunks, every {every} rounds; use 1 or more")
     if chunks == 1:
         return schedule
     name = f"{schedule.name}, {chunks} chunks"

@@ -17,9 +17,11 @@ from collectives.schedules.schedule import (
     Schedule,
     ScheduleError,
 )
+from nettune.errors import InputError
 
 Words = NDArray[np.uint64]
 
+_MOST_WORDS = 1 << 29  # 4 GB
 _EVEN = 1e-9  # shares are sums of fractions; a part that is lost or doubled is larger by orders of magnitude
 
 
@@ -32,8 +34,15 @@ def prove(schedule: Schedule) -> None:
     Raises:
         ScheduleError: a contribution is missing at the end or added twice; a chunk is sent, or added to, by a rank
             that has none of it; two steps of a round write one chunk and one of them replaces it; a step leaves
-            the table; the chunks are not the whole message.
+            the table; the chunks are not the whole message, or not that of the operation.
+        InputError: more than 4 GB of memory are needed.
     """
+    words = schedule.ranks * schedule.chunks * ((schedule.ranks + 63) // 64 if schedule.op in REDUCING else 1)
+    if words > _MOST_WORDS:
+        raise InputError(
+            f"{schedule.op}: the proof over {schedule.ranks} ranks and {schedule.chunks} chunks needs {words * 8e-9:.3g} GB; "
+            "check a smaller one of the same algorithm"
+        )
     _check_shares(schedule)
     held = _start(schedule)
     for number, step in enumerate(schedule.rounds()):
@@ -116,9 +125,20 @@ def _check_shares(schedule: Schedule) -> None:
     parts = schedule.ranks if op is Op.ALL_TO_ALL else 1
     if abs(share.sum() - parts) > _EVEN * parts:
         raise ScheduleError(f"{op}: the chunks are {share.sum():.9g} of the message instead of {parts}")
-    if op in {Op.REDUCE_SCATTER, Op.ALL_GATHER, Op.ALL_TO_ALL}:
+    if op in {Op.BROADCAST, Op.REDUCE} and np.any(schedule.home != schedule.home[0]):
+        raise ScheduleError(f"{op}: the chunks have more than one root")
+    if op is Op.ALL_TO_ALL:
+        ranks = schedule.ranks
+        sent = np.bincount(schedule.home * ranks + schedule.target, weights=share, minlength=ranks**2)
+        _refuse_first(
+            np.abs(sent - 1 / ranks) > _EVEN,
+            lambda row: (
+                f"{op}: rank {row // ranks} has {sent[row]:.9g} of a message for rank {row % ranks} instead of {1 / ranks:.9g}"
+            ),
+        )
+    if op in {Op.REDUCE_SCATTER, Op.ALL_GATHER}:
         owned = np.bincount(schedule.home, weights=share, minlength=schedule.ranks)
-        wanted = parts / schedule.ranks
+        wanted = 1 / schedule.ranks
         _refuse_first(
             np.abs(owned - wanted) > _EVEN,
             lambda row: f"{op}: rank {row} owns {owned[row]:.9g} of the message instead of {wanted:.9g}",

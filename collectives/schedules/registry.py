@@ -58,6 +58,9 @@ def hierarchical_by_name(
     return hierarchical(op, ranks, groups, *levels)
 
 
+_MOST = 2**20
+"""Ranks, channels or chunks: more are a mistake, and their columns would not fit into memory."""
+
 BUILDERS: dict[tuple[str, Op], Callable[..., Schedule]] = {
     ("ring", Op.ALL_REDUCE): ring_all_reduce,
     ("ring", Op.REDUCE_SCATTER): ring_reduce_scatter,
@@ -80,6 +83,12 @@ BUILDERS: dict[tuple[str, Op], Callable[..., Schedule]] = {
     ("pairwise", Op.ALL_TO_ALL): pairwise,
     ("two_step", Op.ALL_TO_ALL): two_step,
 }
+
+
+def needs_options(algorithm: str, op: Op) -> bool:
+    """Whether a schedule of `BUILDERS` cannot be built from a number of ranks alone."""
+    parameters = list(inspect.signature(BUILDERS[algorithm, op]).parameters.values())[1:]
+    return any(parameter.default is inspect.Parameter.empty for parameter in parameters)
 
 
 def build(
@@ -111,6 +120,12 @@ def build(
     if builder is None:
         known = ", ".join(f"{name} {known_op}" for name, known_op in BUILDERS)
         raise InputError(f"no schedule {algorithm!r} for {str(op)!r}; known: {known}")
+    sizes: dict[str, Any] = {"ranks": ranks, "channels": channels, "chunks": chunks, "every": every}
+    for name, value in sizes.items():
+        if not isinstance(value, int) or value > _MOST:
+            raise InputError(
+                f"{algorithm}: {name} must be a whole number of at most {_MOST}, not {value!r:.60}"
+            )
     if min(channels, chunks, every) < 1:
         raise InputError(
             f"{algorithm}: {channels} channels, {chunks} chunks, every {every} rounds; use 1 or more"
@@ -119,4 +134,8 @@ def build(
         inspect.signature(builder).bind(ranks, **options)
     except TypeError as error:
         raise InputError(f"{algorithm} {op}: {error}") from error
-    return pipelined(over_channels(builder(ranks, **options), channels), chunks, every=every)
+    try:
+        made = builder(ranks, **options)
+    except TypeError as error:
+        raise InputError(f"{algorithm} {op}: an option is of a wrong type: {error}") from error
+    return pipelined(over_channels(made, channels), chunks, every=every)

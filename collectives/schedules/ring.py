@@ -39,6 +39,7 @@ def ring_reduce_scatter(
     ranks: int, *, direction: int = 1, channels: int = 1, orders: Orders | None = None
 ) -> Schedule:
     """n-1 rounds, (n-1)/n of the whole buffer over each edge; rank r ends with chunk r of every channel."""
+    _refuse_bad(ranks, direction, channels)
     spread = ring_all_gather(ranks, direction=-direction, channels=channels, orders=orders)
     return reverse(spread, _name(direction, spread.channels))
 
@@ -67,6 +68,7 @@ def ring_broadcast(ranks: int, *, root: int = 0, direction: int = 1, chunks: int
 
 def ring_reduce(ranks: int, *, root: int = 0, direction: int = 1, chunks: int = 1) -> Schedule:
     """A chain that ends at the root, pipelined: n-2+chunks rounds, the whole message over n-1 edges."""
+    _refuse_bad(ranks, direction, chunks)
     return reverse(ring_broadcast(ranks, root=root, direction=-direction, chunks=chunks), "ring reduce")
 
 

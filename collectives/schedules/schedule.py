@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from collectives.schedules.edges import Edges, summed
 from nettune.errors import InputError
+from nettune.schemas import check_schema
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 
 SCHEDULE_SCHEMA = "nettune.schedule/1"
 COLUMNS = ("src", "dst", "chunk", "reduce", "channel")
+_KEYS = {"schema", "name", "op", "ranks", "channels", "share", "home", "target", "rounds"}
 
 
 class Op(enum.StrEnum):
@@ -120,8 +122,10 @@ class Schedule:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if self.ranks < 1 or not len(self.share) == len(self.home) == len(self.target):
-            raise InputError("schedule: it needs a rank, and one share, home and target for each chunk")
+        if self.ranks < 1 or self.channels < 1 or not len(self.share) == len(self.home) == len(self.target):
+            raise InputError(
+                "schedule: it needs a rank, a channel, and one share, home and target for each chunk"
+            )
         homeless = -1 if self.op is Op.ALL_REDUCE else 0
         targetless = 0 if self.op in TARGETED else -1
         for column, lowest in ((self.home, homeless), (self.target, targetless)):
@@ -228,10 +232,10 @@ class Schedule:
         Raises:
             InputError: another schema, missing or unknown keys, values of a wrong type.
         """
-        if data.get("schema") != SCHEDULE_SCHEMA:
-            raise InputError(
-                f"schema {data.get('schema')!r} is not {SCHEDULE_SCHEMA}; made by another version?"
-            )
+        check_schema(data, SCHEDULE_SCHEMA)
+        unknown = set(data) - _KEYS
+        if unknown:
+            raise InputError(f"not a schedule: unknown key {min(unknown)!r}")
         try:
             return cls.of_rounds(
                 Op(data["op"]),

@@ -1,4 +1,4 @@
-"""`nettune discover`: what the fabric looks like, from its nodes' own state."""
+"""`nettune discover`: what the fabric looks like, from tools' outputs or from its nodes' own state."""
 
 from __future__ import annotations
 
@@ -7,18 +7,46 @@ from typing import Annotated
 
 import typer
 
-from nettune.cli.common import LabOption, Output, OutputOption, Progress, RunsOption, finish_run
+from nettune.cli.common import Output, OutputOption, Progress, RunsOption, finish
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the app."""
 
     @app.command(
-        epilog="Example: nettune discover --lab lab -o fabric.json",
-        short_help="What the fabric is, from its nodes' own state.",
+        epilog="Examples: nettune discover ibnetdiscover.txt topology.conf -o fabric.json; nettune discover --lab lab",
+        short_help="What the fabric is, from tools' outputs or its nodes' state.",
     )
     def discover(
-        lab: LabOption = "lab",
+        files: Annotated[
+            list[str] | None,
+            typer.Argument(
+                metavar="[FILES]...",
+                help="Outputs of ibnetdiscover, lldpcli, Slurm, ...; - is standard input.",
+            ),
+        ] = None,
+        format_name: Annotated[
+            str | None,
+            typer.Option("--format", help="Format of the files; recognised by their content if not given."),
+        ] = None,
+        lab: Annotated[
+            str | None,
+            typer.Option("--lab", help="Name of a lab that is up; `lab` where nothing else is asked for."),
+        ] = None,
+        live: Annotated[bool, typer.Option("--live", help="This machine.")] = False,
+        hosts: Annotated[str, typer.Option("--hosts", help="Hosts to ask over ssh, like g[001-064].")] = "",
+        expect: Annotated[
+            str | None,
+            typer.Option("--expect", help="A plan to hold the fabric against, in any format that is read."),
+        ] = None,
+        keep: Annotated[
+            str,
+            typer.Option("--keep", help="What not to leave out: storage,management,down,slow,... or all."),
+        ] = "",
+        write: Annotated[
+            list[str] | None,
+            typer.Option("--write", help="FORMAT=FILE: slurm-tree, svg, dot, ...; may be repeated."),
+        ] = None,
         out: Annotated[
             Path | None,
             typer.Option("-o", "--out", help="Write the fabric and its routing to this file too."),
@@ -26,8 +54,31 @@ def register(app: typer.Typer) -> None:
         output: OutputOption = Output.TEXT,
         runs: RunsOption = Path("runs"),
     ) -> None:
-        """Discover hosts, switches, cables, speeds, routes and hashes; report what is wrong with the structure."""
-        from nettune.workflows.verbs import discover_to
+        """Discover hosts, switches, cables, speeds, rails; report what is wrong with the structure."""
+        from nettune.workflows.discovering import Wanted
+        from nettune.workflows.discovering import discover as discover_fabric
 
         progress = Progress()
-        finish_run("discover", output, discover_to(lab, out, runs, progress), progress)
+        asked = bool(files or live or hosts)
+        wanted = Wanted(
+            files=files or (),
+            format_name=format_name,
+            lab=lab if lab is not None or asked else "lab",
+            live=live,
+            hosts=hosts,
+            expect=expect,
+            keep=[word.strip() for word in keep.split(",") if word.strip()],
+            writes=write or (),
+            out=out,
+        )
+        result = discover_fabric(wanted, runs, progress)
+        progress.done()
+
+        def text() -> str:
+            from reports import text as terminal
+
+            footer = [f"report  {result.report_path}", f"run     {result.run_path}"]
+            footer += [f"{name:7} {path}" for name, paths in result.data["files"].items() for path in paths]
+            return terminal.render(result.report, footer=footer).rstrip("\n")
+
+        finish("discover", output, result.exit_code, result.data, text)

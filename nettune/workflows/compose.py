@@ -11,6 +11,7 @@ from nettune.errors import InputError
 from nettune.stats import Interval
 from nettune.units import format_rate, format_size
 from nettune.workflows import sections as part
+from nettune.workflows import structure
 from nettune.workflows.sections import ci, interval
 from reports.document import KeyFigure, Report, Section, Text, Verdict
 from topology.fabric import Fabric
@@ -70,7 +71,9 @@ def readable() -> Iterator[None]:
 
 
 def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Iterator[Section]:
-    if fabric is not None and ("qualify" in data or findings):
+    if fabric is not None and "sources" in data:
+        yield structure.section(data, fabric, findings)
+    elif fabric is not None and ("qualify" in data or findings):
         yield part.qualification(data, fabric, findings)
     if fabric is not None and "placements" in data:
         yield part.placement(data, fabric)
@@ -97,8 +100,9 @@ def _title(data: Data) -> str:
 def _subtitle(data: Data, fabric: Fabric | None) -> str:
     if fabric is None:
         return "ranks on this machine's loopback, no fabric between them"
-    rate = format_rate(data["link_rate_gbps"])
-    return f"{len(fabric.hosts)} hosts, {len(fabric.switches)} switches, NICs of {rate}"
+    rate = data["link_rate_gbps"]
+    nics = f", NICs of {format_rate(rate)}" if rate else ""
+    return f"{len(fabric.hosts)} hosts, {len(fabric.switches)} switches{nics}"
 
 
 def _verdict(data: Data, findings: Sequence[Finding]) -> Verdict | None:
@@ -120,7 +124,7 @@ def _verdict(data: Data, findings: Sequence[Finding]) -> Verdict | None:
 
 
 def _summary(data: Data) -> list[KeyFigure]:
-    figures: list[KeyFigure] = []
+    figures: list[KeyFigure] = structure.figures(data) if "sources" in data else []
     busbw, rate = data.get("busbw_gbps") or {}, data.get("link_rate_gbps")
     if OURS in busbw:
         ours = interval(busbw[OURS])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,9 @@ from typing import Any
 from collectives.bench import Method
 from collectives.job import load_job
 from collectives.traffic import JobTraffic
-from nettune.checks import Finding, exit_code
 from nettune.errors import InputError
 from nettune.hosts import expand_hosts
 from nettune.lab import Lab
-from nettune.records import write_atomic
 from nettune.trainer.config import DEMO_CONFIG
 from nettune.units import parse_size
 from nettune.workflows import steps
@@ -40,20 +37,6 @@ def _on_lab(
             yield run, steps.discovered(run, lambda: discover_lab(lab))
     finally:
         lab.close()
-
-
-def discover_to(lab_name: str, out: Path | None, runs: Path, progress: Progress) -> RunResult:
-    """`nettune discover`; `out` gets the fabric and its routing.
-
-    Raises:
-        InputError: no such lab.
-        CollectError: a node did not answer.
-    """
-    with _on_lab("discover", lab_name, runs, progress, 0) as (run, _):
-        fabric = {key: run.data[key] for key in ("fabric", "routing", "link_rate_gbps")}
-        if out is not None:
-            write_atomic(out, json.dumps(fabric, indent=1) + "\n")
-        return run.finish(exit_code(Finding.from_json(entry) for entry in run.data["findings"]), fabric)
 
 
 def qualify_lab(lab_name: str, runs: Path, progress: Progress, *, seed: int = 0) -> RunResult:
@@ -210,9 +193,12 @@ def _order_names(words: str) -> tuple[str, ...]:
 def _read_fabric(path: Path) -> tuple[Routing, dict[str, Any]]:
     data = read_results(path)
     try:
-        routing = Routing.from_json(data["routing"], Fabric.from_json(data["fabric"]))
+        fabric = Fabric.from_json(data["fabric"])
+        # Files tell cables and no routes; switches then spread over all shortest paths, as ECMP does.
+        known = data["routing"]
+        routing = Routing.shortest_paths(fabric) if known is None else Routing.from_json(known, fabric)
         rate_gbps = float(data["link_rate_gbps"])
-        return routing, {"fabric": data["fabric"], "routing": data["routing"], "link_rate_gbps": rate_gbps}
+        return routing, {"fabric": data["fabric"], "routing": known, "link_rate_gbps": rate_gbps}
     except KeyError as error:
         raise InputError(f"has no {error}; make it with `nettune discover -o`", path) from error
     except InputError as error:

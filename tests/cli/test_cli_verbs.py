@@ -16,8 +16,13 @@ pytestmark = pytest.mark.lab
 ENVELOPE = ["schema", "verb", "status", "exit_code"]
 ANY_RUN = {"command", "seed", "created", "version", "run_dir", "seconds", "report"}
 FOUND = {"dropped", "findings", "link_rate_gbps"}
+STRUCTURE = {
+    "hosts", "switches", "links", "links_down", "gpus", "leaves", "rails", "planes", "parts", "tiers", "nvl_domains",
+    "oversubscription", "nic_speeds", "trunk_speeds", "hosts_without_cable", "rails_told", "format", "sources", "logical",
+    "files",
+}  # fmt: skip
 KEYS = {
-    "discover": {*FOUND, "fabric", "routing"},
+    "discover": {*FOUND, *STRUCTURE, "fabric", "routing"},
     "qualify": FOUND,
     "place": {
         *FOUND, "job", "files", "refused", "cost_us", "bound_us", "gap", "max_link_load_bytes", "moves", "orders",

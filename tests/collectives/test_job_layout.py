@@ -166,6 +166,40 @@ def test_small_groups_equal_torch_device_mesh():
         on_fake_ranks(job.ranks, range(0, job.ranks, 5), check)
 
 
+@pytest.mark.parametrize(
+    ("tp", "cp", "pp", "shard", "replicate"), [(2, 2, 2, 3, 2), (1, 1, 1, 4, 2), (2, 1, 3, 1, 4)]
+)
+def test_copies_of_shards_equal_torch_device_mesh(tp, cp, pp, shard, replicate):
+    """HSDP of torchtitan: mesh [pp, dp_replicate, dp_shard, cp, tp]; sharding over dp_shard x cp, copies over dp_replicate."""
+    pytest.importorskip("torch.distributed")
+    from torch.distributed import get_process_group_ranks
+    from torch.distributed.device_mesh import init_device_mesh
+
+    job = JobSpec(
+        tp=tp, cp=cp, pp=pp, dp=shard * replicate, dp_replicate=replicate, zero=3, framework="torchtitan"
+    )
+    names = ("pp", "dp_replicate", "dp_shard", "cp", "tp")
+
+    def check(rank):
+        mesh = init_device_mesh("cpu", (pp, replicate, shard, cp, tp), mesh_dim_names=names)
+        assert get_process_group_ranks(mesh.get_group("dp_replicate")) in job.groups("dp-cp/replica")
+        shards = mesh["dp_shard", "cp"]._flatten("dp_shard_cp")
+        assert get_process_group_ranks(shards.get_group()) in job.groups("dp-cp/shard")
+
+    on_fake_ranks(job.ranks, range(0, job.ranks, 5), check)
+    for kind in ("dp-cp/shard", "dp-cp/replica", "edp/shard", "edp/replica"):
+        assert sorted(itertools.chain.from_iterable(job.groups(kind))) == list(range(job.ranks))
+
+
+def test_first_and_last_stage_share_an_embedding():
+    """Megatron-LM's embedding group: the ends of each pipeline."""
+    assert JobSpec(tp=2, pp=4).groups("embedding") == [[0, 6], [1, 7]]
+    assert JobSpec(dp=2).groups("embedding") == [[0], [1]]
+    for kind in ("dp-cp/half", "embedding/shard", "xp"):
+        with pytest.raises(InputError, match="no kind of group"):
+            JobSpec(pp=2).groups(kind)
+
+
 def test_members_by_domain():
     """Groups that lie evenly over domains are domains x members; others are not."""
     assert by_domain(np.arange(16).reshape(1, 16), 8) == (2, 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectives.groupedges import all_to_all, collective, ring_edges
-from collectives.job import JobSpec
+from collectives.job import JobSpec, ModelShape
 from collectives.schedules import Op, build
 from collectives.traffic import JobTraffic
+from nettune.errors import InputError
 
 KIB = 1 << 10
 
@@ -103,6 +105,97 @@ def test_zero_stages():
         {"dp reduce-scatter": 3, "dp all-gather": 1},
         {"dp all-gather": 6, "dp reduce-scatter": 3},
     ]
+
+
+@pytest.mark.parametrize(("zero", "times"), [(1, (1, 1, 1)), (2, (3, 3, 1)), (3, (3, 3, 6))])
+def test_copies_of_sharded_states(zero, times):
+    """HSDP, 2 copies over 4 shards: 3/4 S each way in a copy, then 2(R-1)/R of S/4 between the copies of a shard."""
+    phases = by_name(zero=zero, dp=8, dp_replicate=2, dp_bytes=4 * KIB, micro_batches=3)
+    order = ["dp reduce-scatter", "dp replica all-reduce", "dp all-gather"]
+    assert list(phases) == ([*order[2:], *order[:2]] if zero == 3 else order)
+    scatter, copies, gather = times
+    ring = [(rank, (rank - 1) % 4 + rank // 4 * 4) for rank in range(8)]
+    assert edges(phases["dp reduce-scatter"]) == dict.fromkeys(ring, scatter * 3 * KIB)
+    assert edges(phases["dp all-gather"]) == dict.fromkeys(ring, gather * 3 * KIB)
+    pairs = [(rank, (rank + 4) % 8) for rank in range(8)]
+    assert edges(phases["dp replica all-reduce"]) == dict.fromkeys(pairs, copies * KIB)
+    assert {phase.after for phase in phases.values()} == {(), *((name,) for name in list(phases)[:-1])}
+
+
+def test_one_copy_is_zero_and_one_shard_is_an_all_reduce():
+    """The ends of HSDP: dp_replicate 1 sends what ZeRO sends, dp_replicate = dp what no ZeRO sends."""
+    plain = by_name(dp=4, dp_bytes=KIB)["dp all-reduce"]
+    whole = by_name(dp=4, dp_bytes=KIB, zero=1, dp_replicate=4)
+    assert list(whole) == ["dp replica all-reduce"]
+    assert edges(whole["dp replica all-reduce"]) == edges(plain)
+    with pytest.raises(InputError, match="replicas of experts = 2"):
+        JobSpec(dp=8, ep=4, zero=1, dp_replicate=4)
+    with pytest.raises(InputError, match="algorithm of dp is one of ring, halving_doubling, not 'pat'"):
+        JobSpec(dp=8, zero=1, dp_replicate=4, algorithm={"dp": "pat"})
+
+
+def test_a_tied_embedding_joins_the_ends_of_the_pipeline():
+    """First and last stage all-reduce its gradient after their own; an embedding that is not tied has none."""
+    shape = ModelShape(layers=4, hidden=64, heads=4, seq=32, vocab=1000, tied=True, grad_bytes=4)
+    phases = {phase.name: phase for phase in JobTraffic(JobSpec(tp=2, pp=4, dp=2, model=shape)).phases}
+    assert list(phases)[-2:] == ["dp all-reduce", "embedding all-reduce"]
+    ends = [(0, 12), (1, 13), (2, 14), (3, 15)]
+    wanted = {pair: 1000 * 64 / 2 * 4 for a, b in ends for pair in ((a, b), (b, a))}
+    assert edges(phases["embedding all-reduce"]) == wanted
+    untied = JobSpec(tp=2, pp=4, dp=2, model=replace(shape, tied=False))
+    assert "embedding all-reduce" not in [phase.name for phase in JobTraffic(untied).phases]
+
+
+def test_experts_split_over_tp_gather_their_tokens():
+    """Every rank of an expert sees the tokens of all of them, and their outputs are scattered again."""
+    shape = ModelShape(layers=2, hidden=64, heads=4, seq=32, experts=4, top_k=2)
+    phases = {
+        phase.name: phase
+        for phase in JobTraffic(JobSpec(tp=2, dp=4, ep=2, sequence_parallel=True, model=shape)).phases
+    }
+    gather = phases["etp all-gather"]
+    # 2 directions x 2 layers, and of the tokens of both ranks, each 32 / 2 x 2 x 64 x 2 bytes, one half comes in.
+    assert gather.edge_bytes.tolist() == [2 * 2 * 16 * 2 * 64 * 2] * 8
+    assert edges(phases["etp reduce-scatter"]) == edges(gather)
+    assert list(phases).index("ep dispatch") < list(phases).index("etp all-gather")
+
+
+def test_notes_say_what_the_bytes_leave_out_and_what_stays_local():
+    """One line each: the model's omissions, uniform experts, phases that no network sees."""
+    shape = ModelShape(layers=2, hidden=64, heads=4, seq=32, experts=4, top_k=2)
+    notes = JobTraffic(JobSpec(tp=2, dp=4, ep=4, domain=2, model=shape)).notes
+    assert [note.split(":")[0] for note in notes] == [
+        "left out of the model's bytes",
+        "experts",
+        "no network",
+    ]
+    assert "tp all-reduce" in notes[2]
+    assert JobTraffic(JobSpec(dp=2, dp_bytes=KIB)).notes == ()
+    skewed = JobSpec(ep=2, dp=2, ep_bytes=KIB, expert_tokens=(1, 2))
+    assert JobTraffic(skewed).notes == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ep": 8192, "dp": 8192, "ep_bytes": 4},
+        {"ep": 4096, "dp": 16384, "ep_bytes": 4},
+        {"cp": 65536, "cp_bytes": 4, "algorithm": {"cp": "all_to_all"}},
+        {"dp": 65536, "dp_bytes": 4, "algorithm": {"dp": "halving_doubling"}},
+        {"dp": 65536, "dp_bytes": 4, "zero": 1, "algorithm": {"dp": "bruck"}},
+    ],
+)
+def test_what_does_not_fit_into_memory_is_refused_in_one_line(options):
+    """Groups of tens of thousands in which everybody talks to everybody, or whose chunks are too many."""
+    with pytest.raises(InputError, match=r"too (many|much)") as caught:
+        JobTraffic(JobSpec(**options)).phases  # noqa: B018 - they are made when asked for
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_beyond_64_bits_stay_numbers():
+    """2^60 bytes over thousands of virtual stages do not wrap around."""
+    (phase,) = JobTraffic(JobSpec(pp=2, virtual_stages=4096, pp_bytes=2**60)).phases
+    assert phase.edge_bytes.max() == pytest.approx(2.0**60 * 4096, rel=1e-3)
 
 
 def test_sequence_parallelism_gathers_and_scatters():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nettune.errors import InputError
 from topology.ecmp import HashSpec
-from topology.loads import drawn_loads, exact_loads, expected_loads, predict
+from topology.loads import drawn_loads, exact_loads, expected_loads, link_loads, predict
 from topology.placement.mapping import Placement
 from topology.results import NetworkResult, PhaseResult
 from topology.routing import FlowKey, Routing
@@ -153,3 +153,41 @@ def test_bad_phases_are_refused():
     for pairs, size in (([(0, 0)], 1.0), ([(0, -1)], 1.0), ([(0, 1)], -1.0)):
         with pytest.raises(InputError):
             phase(pairs, size)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"edge_bytes": np.array([np.nan])}, "negative or no number"),
+        ({"edge_bytes": np.array([np.inf])}, "negative or no number"),
+        ({"compute_us": np.nan}, "negative or no number"),
+        ({"connections": 1.5}, "whole numbers of 1 or more"),
+        ({"repeats": 0}, "whole numbers of 1 or more"),
+        ({"src": [0]}, "arrays of integers"),
+        ({"dst": np.array([1.0])}, "arrays of integers"),
+    ],
+)
+def test_phases_of_no_numbers_are_refused(options, message):
+    """Lists, floats as ranks, bytes that are not finite: one line, before anything is counted."""
+    columns = {"src": np.array([0]), "dst": np.array([1]), "edge_bytes": np.array([1.0])}
+    with pytest.raises(InputError, match=message):
+        Phase("p", "p2p", 1.0, **(columns | options))
+
+
+def test_loads_of_nothing_are_refused(clos):
+    """No draw, bytes for other flows, background that is negative or no number."""
+    fabric = clos(2, 2, 2)
+    routing = Routing.shortest_paths(fabric)
+    placement = Placement.of_hosts(fabric, fabric.hosts)
+    moved = transfers(phase([(0, 1)]), placement.nic)
+    step = Traffic(placement.ranks, (phase([(0, 1)]),))
+    for draws in (0, -1):
+        with pytest.raises(InputError, match="at least one draw"):
+            drawn_loads(routing, moved, draws)
+        with pytest.raises(InputError, match="at least one draw"):
+            link_loads(routing, [moved], draws=draws)
+    with pytest.raises(InputError, match="0 flows, but bytes of 1"):
+        exact_loads(routing, [], [1.0])
+    for wrong in (-1.0, np.nan):
+        with pytest.raises(InputError, match="background: bytes are negative"):
+            predict(routing, placement, step, background=np.full(fabric.directed_count, wrong))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from nettune.errors import InputError
 from topology.builder import FabricBuilder
-from topology.draws import _uniform
 from topology.fabric import LinkState, NodeKind
 from topology.loads import drawn_loads, exact_loads, expected_loads, job_loads, link_loads, predict
 from topology.placement.mapping import Placement
@@ -32,7 +31,9 @@ def plain_drawn(routing, moved, draws, seed):
     """Bytes of each draw, one transfer after another: a path by the cumulative probabilities of all of them."""
     loads = np.zeros((draws, routing.fabric.directed_count))
     connections = int(moved.connection.max()) + 1
-    uniform = _uniform((seed,), 0, draws, (int(moved.edge.max()) + 1) * connections)
+    count = (int(moved.edge.max()) + 1) * connections
+    # The layout of the random numbers, restated: a stream for each draw, a number for each edge and connection in turn.
+    uniform = np.array([np.random.default_rng((seed, draw)).random(count) for draw in range(draws)])
     for row in range(len(moved.edge)):
         paths = routing.alternatives(int(moved.src_port[row]), int(moved.dst_port[row]))
         steps = np.cumsum([probability for probability, _ in paths])

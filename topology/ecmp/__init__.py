@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from topology.ecmp.spec import FAMILIES, HashSpec, Tuples, choose
+from topology.ecmp.spec import FAMILIES, HashSpec, choose
+from topology.ecmp.tuples import Tuples
 
 __all__ = ["FAMILIES", "HashSpec", "Tuples", "choose"]

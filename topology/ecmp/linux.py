@@ -21,81 +21,106 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from topology.ecmp.spec import HashSpec, Tuples
+    from topology.ecmp.spec import HashSpec
+    from topology.ecmp.tuples import Tuples
 
     Words = NDArray[np.uint64]
 
 _INIT = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-# struct flow_keys from `basic` on: bytes that IPv4 multipath leaves at zero (flow label, VLANs, key id, ICMP) are padding.
-_FLOW_KEYS = np.dtype(
-    {
-        "names": ["ip_proto", "port_low", "port_high", "addr_low", "addr_high"],
-        "formats": ["u1", "<u2", "<u2", "<u4", "<u4"],
-        "offsets": [2, 28, 30, 36, 40],
-        "itemsize": 48,
-    }
-)
+_KEY_BYTES = 48
 
 
-def choose(spec: HashSpec, tuples: Tuples, weights: Sequence[int]) -> NDArray[np.int64]:
-    """(F,) index of the next hop for each flow; weights as in the route, in the route's order."""
-    return select(flow_hash(spec.seed, tuples), weights)
+def values(spec: HashSpec, tuples: Tuples) -> NDArray[np.uint32]:
+    """(F,) numbers of 31 bits."""
+    return seeded(spec.seed, spec, tuples)
 
 
-def flow_hash(seed: int, tuples: Tuples) -> Words:
-    """(F,) flow_hash_from_keys_seed: 32 bits, never 0."""
-    hashes: Words = np.maximum(_siphash24(_flow_keys(tuples), seed) & np.uint64(0xFFFFFFFF), np.uint64(1))
-    return hashes
+def seeded(seed: int | Words, spec: HashSpec, tuples: Tuples) -> NDArray[np.uint32]:
+    """(F,) numbers of 31 bits under one seed for all flows, or (F,) seeds; the spec's own is not looked at."""
+    return flow_hash(seed, tuples, spec.fields) >> np.uint32(1)
 
 
-def select(hashes: Words, weights: Sequence[int]) -> NDArray[np.int64]:
-    """(F,) next hop by hash-threshold of the halved 32-bit hash."""
-    hashed = (hashes >> np.uint64(1)).astype(np.int64)
-    cumulative = np.cumsum(np.asarray(weights, dtype=np.int64))
-    total = int(cumulative[-1])
-    # The last hash value of each next hop: DIV_ROUND_CLOSEST_ULL(2^31 * cumulative weight, total) - 1.
-    upper = (cumulative * 2**31 + total // 2) // total - 1
-    picked: NDArray[np.int64] = np.searchsorted(upper, hashed, side="left")
-    return picked
+def flow_hash(seed: int | Words, tuples: Tuples, fields: Sequence[str]) -> NDArray[np.uint32]:
+    """(F,) flow_hash_from_keys_seed over some fields: 32 bits, never 0. A seed for all flows, or (F,) seeds."""
+    hashed = _siphash24(_key_words(tuples, fields), seed).astype(np.uint32)
+    np.maximum(hashed, np.uint32(1), out=hashed)
+    return hashed
 
 
-def _flow_keys(tuples: Tuples) -> Words:
-    """(F, 6) little-endian words of the kernel's key; order is by the little-endian load of big-endian fields."""
-    saddr, daddr = (column.astype(np.uint32).byteswap() for column in (tuples.saddr, tuples.daddr))
-    sport, dport = (column.astype(np.uint16).byteswap() for column in (tuples.sport, tuples.dport))
-    keys = np.zeros(len(saddr), dtype=_FLOW_KEYS)
-    keys["ip_proto"] = tuples.proto
-    keys["port_low"], keys["port_high"] = np.minimum(sport, dport), np.maximum(sport, dport)
-    keys["addr_low"], keys["addr_high"] = np.minimum(saddr, daddr), np.maximum(saddr, daddr)
-    return keys.view("<u8").reshape(-1, _FLOW_KEYS.itemsize // 8)
+def _key_words(tuples: Tuples, fields: Sequence[str]) -> list[Words | int]:
+    """The kernel's key as little-endian words, constant ones as numbers; order is by the little-endian load of big-endian fields.
+
+    struct flow_keys from `basic` on: protocol at byte 2, ports at 28 and 30, addresses at 36 and 40. The bytes that IPv4
+    multipath leaves at zero (flow label, VLANs, key id, ICMP) and fields that are not hashed stay 0.
+    """
+    none = np.zeros(len(tuples), dtype=np.uint32)
+    saddr = tuples.saddr.astype(np.uint32).byteswap() if "src_ip" in fields else none
+    daddr = tuples.daddr.astype(np.uint32).byteswap() if "dst_ip" in fields else none
+    sport = tuples.sport.astype(np.uint16).byteswap() if "sport" in fields else none
+    dport = tuples.dport.astype(np.uint16).byteswap() if "dport" in fields else none
+    proto: Words | int = 0
+    if "proto" in fields and len(tuples):
+        same = bool((tuples.proto == tuples.proto[0]).all())
+        proto = int(tuples.proto[0]) << 16 if same else tuples.proto.astype(np.uint64) << np.uint64(16)
+
+    def wide(column: NDArray[np.unsignedinteger], shift: int) -> Words:
+        return column.astype(np.uint64) << np.uint64(shift)
+
+    ports = wide(np.minimum(sport, dport), 32) | wide(np.maximum(sport, dport), 48)
+    return [
+        proto,
+        0,
+        0,
+        ports,
+        wide(np.minimum(saddr, daddr), 32),
+        np.maximum(saddr, daddr).astype(np.uint64),
+    ]
 
 
-def _siphash24(words: Words, seed: int) -> Words:
-    """(F,) SipHash-2-4 of (F, W) words with both halves of the key = seed << 32 | seed (Aumasson, Bernstein 2012)."""
-    key = (seed << 32) | seed
-    v = [np.full(len(words), key ^ constant, dtype=np.uint64) for constant in _INIT]
+def _siphash24(words: Sequence[Words | int], seed: int | Words) -> Words:
+    """(F,) SipHash-2-4 of little-endian words with both halves of the key = seed << 32 | seed (Aumasson, Bernstein 2012).
 
-    def rotate(x: Words, bits: int) -> Words:
-        return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
+    As long as words and seed are the same for all flows, one row stands for all.
+    """
+    key = np.asarray(seed, dtype=np.uint64).reshape(-1)
+    key = (key << np.uint64(32)) | key
+    v = [key ^ np.uint64(constant) for constant in _INIT]
+    rows = max(len(key), *(len(word) for word in words if not isinstance(word, int)))
+    for word in (*words, (_KEY_BYTES & 0xFF) << 56):
+        if not isinstance(word, int) and len(v[0]) < rows:
+            v = [np.full(rows, part[0]) for part in v]
+        block = np.uint64(word) if isinstance(word, int) else word
+        v[3] ^= block
+        _rounds(v, 2)
+        v[0] ^= block
+    v[2] ^= np.uint64(0xFF)
+    _rounds(v, 4)
+    found: Words = v[0] ^ v[1] ^ v[2] ^ v[3]
+    return found
 
-    def rounds(count: int) -> None:
-        for _ in range(count):
-            v[0] = v[0] + v[1]
-            v[1] = rotate(v[1], 13) ^ v[0]
-            v[0] = rotate(v[0], 32)
-            v[2] = v[2] + v[3]
-            v[3] = rotate(v[3], 16) ^ v[2]
-            v[0] = v[0] + v[3]
-            v[3] = rotate(v[3], 21) ^ v[0]
-            v[2] = v[2] + v[1]
-            v[1] = rotate(v[1], 17) ^ v[2]
-            v[2] = rotate(v[2], 32)
 
-    length_word = np.full(len(words), (words.shape[1] * 8 & 0xFF) << 56, dtype=np.uint64)
-    for word in (*words.T, length_word):
-        v[3] = v[3] ^ word
-        rounds(2)
-        v[0] = v[0] ^ word
-    v[2] = v[2] ^ np.uint64(0xFF)
-    rounds(4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
+def _rounds(v: list[Words], count: int) -> None:
+    """SipRounds in place: nothing is allocated but one spare column."""
+    a, b, c, d = v
+    spare = np.empty_like(a)
+
+    def rotate(x: Words, bits: int) -> None:
+        np.right_shift(x, np.uint64(64 - bits), out=spare)
+        np.left_shift(x, np.uint64(bits), out=x)
+        np.bitwise_or(x, spare, out=x)
+
+    for _ in range(count):
+        a += b
+        rotate(b, 13)
+        b ^= a
+        rotate(a, 32)
+        c += d
+        rotate(d, 16)
+        d ^= c
+        a += d
+        rotate(d, 21)
+        d ^= a
+        c += b
+        rotate(b, 17)
+        b ^= c
+        rotate(c, 32)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topology.ecmp.linux import flow_hash, select
+from topology.ecmp.linux import flow_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from topology.ecmp.spec import HashSpec, Tuples
+    from topology.ecmp.spec import HashSpec
+    from topology.ecmp.tuples import Tuples
 
 FIVE_TUPLE = 0x37
 """FIB_MULTIPATH_HASH_FIELD_ SRC_IP 1, DST_IP 2, IP_PROTO 4, SRC_PORT 16, DST_PORT 32."""
@@ -26,15 +25,20 @@ FIVE_TUPLE = 0x37
 _JHASH_INITVAL = 0xDEADBEEF
 
 
-def choose(spec: HashSpec, tuples: Tuples, weights: Sequence[int]) -> NDArray[np.int64]:
-    """(F,) index of the next hop for each flow; weights as in the route, in the route's order."""
-    return select(_jhash_2words(flow_hash(spec.seed, tuples), 0), weights)
+def values(spec: HashSpec, tuples: Tuples) -> NDArray[np.uint32]:
+    """(F,) numbers of 31 bits."""
+    return seeded(spec.seed, spec, tuples)
 
 
-def _jhash_2words(first: NDArray[np.uint64], second: int) -> NDArray[np.uint64]:
+def seeded(seed: int | NDArray[np.uint64], spec: HashSpec, tuples: Tuples) -> NDArray[np.uint32]:
+    """(F,) numbers of 31 bits under one seed for all flows, or (F,) seeds; the spec's own is not looked at."""
+    return _jhash_2words(flow_hash(seed, tuples, spec.fields), 0) >> np.uint32(1)
+
+
+def _jhash_2words(first: NDArray[np.uint32], second: int) -> NDArray[np.uint32]:
     """(F,) Jenkins' lookup3 of two 32-bit words with initval 0 (include/linux/jhash.h)."""
     start = np.uint32((_JHASH_INITVAL + (2 << 2)) & 0xFFFFFFFF)
-    a = first.astype(np.uint32) + start
+    a = first + start
     b = np.full_like(a, start) + np.uint32(second)
     c = np.full_like(a, start)
 
@@ -47,5 +51,4 @@ def _jhash_2words(first: NDArray[np.uint64], second: int) -> NDArray[np.uint64]:
     c = (c ^ b) - rotate(b, 16)
     a = (a ^ c) - rotate(c, 4)
     b = (b ^ a) - rotate(a, 14)
-    c = (c ^ b) - rotate(b, 24)
-    return c.astype(np.uint64)
+    return (c ^ b) - rotate(b, 24)

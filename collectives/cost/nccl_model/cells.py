@@ -99,7 +99,8 @@ def _ll128_off(comm: Communicator, graph: Graph) -> str:
         return f"LL128 over {graph.type_inter} between nodes"
     if not graph.within("NVB", inter=False):
         return f"LL128 over {graph.type_intra} inside a node"
-    if comm.min_cc < 70 or (comm.min_cc != comm.max_cc and comm.min_cc < 90):
+    mixed = comm.max_cc is not None and comm.min_cc != comm.max_cc
+    if comm.min_cc < 70 or (mixed and comm.min_cc < 90):
         return "LL128 on these GPUs"
     return ""
 

@@ -13,7 +13,7 @@ from typing import Any
 from collectives.cost.nccl_model import cells
 from collectives.cost.nccl_model import constants as c
 from collectives.cost.nccl_model.communicator import Communicator
-from collectives.cost.nccl_model.coverage import CHOICE_BYTES, CHOICE_OP, VECTOR, why_not
+from collectives.cost.nccl_model.coverage import VECTOR, why_not, why_not_chosen
 from nettune.errors import InputError
 
 CHOICE_SCHEMA = "nettune.nccl-choice/1"
@@ -105,7 +105,7 @@ def choose(comm: Communicator, op: str, size_bytes: int, *, fp8: bool = False) -
     Raises:
         InputError: an unknown operation, or a size that is not positive.
     """
-    if op not in c.OPERATIONS or size_bytes < 1:
+    if op not in c.OPERATIONS or not _is_size(size_bytes):
         raise InputError(f"NCCL model: {size_bytes} bytes of {op!r}; operations: {', '.join(c.OPERATIONS)}")
     rows = [_cell(comm, op, algorithm, protocol) for algorithm in c.ALGORITHMS for protocol in c.PROTOCOLS]
     usable = [cell for cell in rows if cell.bandwidth_gbytes_per_s > 0]
@@ -114,10 +114,8 @@ def choose(comm: Communicator, op: str, size_bytes: int, *, fp8: bool = False) -
     prices = tuple(_price(comm, cell, size_bytes, fp8=fp8) for cell in usable)
     best = min(prices, key=lambda price: price.time_us)  # the first of equals
     channels, threads = _resources(comm, op, best.algorithm, best.protocol, size_bytes)
-    covered = op == CHOICE_OP and CHOICE_BYTES[0] <= size_bytes <= CHOICE_BYTES[1]
     missing = next((price.why for price in prices if not price.verified), "")
-    if not covered:
-        missing = missing or f"no vector of choices but for {CHOICE_OP}s of 1 KiB to 128 MiB"
+    missing = missing or why_not_chosen(comm, op, size_bytes, fp8=fp8)
     return Choice(
         op=op,
         size_bytes=size_bytes,
@@ -130,6 +128,10 @@ def choose(comm: Communicator, op: str, size_bytes: int, *, fp8: bool = False) -
         why=missing or f"choices logged beside {VECTOR}; the threads are not in it",
         prices=prices,
     )
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and value > 0
 
 
 def _cell(comm: Communicator, op: str, algorithm: str, protocol: str) -> Cell:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
+from collectives.cost.nccl_model import constants as c
 from collectives.cost.nccl_model.constants import ALGORITHMS, GENERATIONS, PATHS
 from nettune.errors import InputError
 
@@ -53,8 +55,10 @@ class Graph:
     same_channels: bool = True
 
     def __post_init__(self) -> None:
-        if min(self.channels, self.bw_intra, self.bw_inter, self.latency_inter_us) < 0:
-            raise InputError("NCCL graph: channels, bandwidths and latency must not be negative")
+        if not all(
+            0 <= value < inf for value in (self.channels, self.bw_intra, self.bw_inter, self.latency_inter_us)
+        ):
+            raise InputError("NCCL graph: channels, bandwidths and latency must be numbers of 0 or more")
         if self.type_intra not in PATHS or self.type_inter not in PATHS:
             raise InputError(f"NCCL graph: {self.type_intra}/{self.type_inter}: paths are {', '.join(PATHS)}")
 
@@ -70,10 +74,11 @@ class Communicator:
     Attributes:
         ranks, nodes: numbers; an NVL72 domain that NCCL joins by MNNVL is one node.
         graphs: `ring` and `tree`, and `collnet-direct`, `collnet-chain`, `nvls` where the machine has them.
-        min_cc, max_cc: compute capability of the oldest and newest GPU: 70 Volta, 80 Ampere, 90 Hopper, 100 Blackwell.
+        min_cc, max_cc: compute capability of the oldest and newest GPU (as min_cc where left out): 70 Volta, 80 Ampere,
+            90 Hopper, 100 Blackwell.
         cpu: vendor, one of `CPUS`.
         x86: whether the CPUs are x86.
-        channels: channels of the communicator after all doubling and limits; twice the ring's by default.
+        channels: channels of the communicator after all doubling and limits; see `used_channels` where left out.
         collnet: whether CollNet (SHARP) is on.
         collnet_heads: GPUs of a node with a NIC of their own in CollNet.
         nvswitch: whether GPUs of a node are joined by switches.
@@ -83,14 +88,15 @@ class Communicator:
         pat: NCCL_PAT_ENABLE: None is the default, on at one rank a node.
 
     Raises:
-        InputError: fewer than two ranks, nodes that do not divide them, no ring or tree, an unknown CPU.
+        InputError: fewer than two ranks, nodes that do not divide them, no ring or tree, an unknown CPU, numbers out of
+            range.
     """
 
     ranks: int
     nodes: int
     graphs: Mapping[str, Graph]
     min_cc: int = 90
-    max_cc: int = 90
+    max_cc: int | None = None
     cpu: str = "intel"
     x86: bool = True
     channels: int | None = None
@@ -110,6 +116,17 @@ class Communicator:
         if not {"ring", "tree"} <= set(self.graphs) <= set(_GRAPH_OF.values()):
             raise InputError(
                 f"NCCL model: graphs are ring, tree and perhaps {', '.join(sorted(set(_GRAPH_OF.values())))}"
+            )
+        if not all(isinstance(graph, Graph) for graph in self.graphs.values()):
+            raise InputError("NCCL model: graphs must be of class Graph")
+        for name, value in (("channels", self.channels), ("nvls_channels", self.nvls_channels)):
+            if value is not None and not 1 <= value <= c.MAX_CHANNELS:
+                raise InputError(f"NCCL model: {name} = {value} is not between 1 and {c.MAX_CHANNELS}")
+        if self.max_cc is not None and self.min_cc > self.max_cc:
+            raise InputError(f"NCCL model: min_cc = {self.min_cc} is above max_cc = {self.max_cc}")
+        if self.net_overhead_us is not None and not 0 <= self.net_overhead_us < inf:
+            raise InputError(
+                f"NCCL model: net_overhead_us = {self.net_overhead_us} is no number of 0 or more"
             )
         if self.cpu not in CPUS:
             raise InputError(f"NCCL model: CPU {self.cpu!r} is not one of {', '.join(CPUS)}")
@@ -138,8 +155,16 @@ class Communicator:
 
     @property
     def used_channels(self) -> int:
-        """Channels of the communicator."""
-        return self.channels or 2 * self.graphs["ring"].channels
+        """Channels of the communicator: twice the ring's, and twice again where few fast ones cross the network.
+
+        Source: `ncclTopoPostset` of src/graph/connect.cc, 2.30.7. The second doubling is UNVERIFIED.
+        """
+        if self.channels is not None:
+            return self.channels
+        ring = self.graphs["ring"]
+        found = min(2 * ring.channels, c.MAX_CHANNELS)
+        again = self.min_cc >= c.HOPPER and self.nodes > 1 and ring.bw_intra > c.FAST_RING_BW
+        return 2 * found if again and found < c.FEW_CHANNELS else found
 
     def graph(self, algorithm: str) -> Graph:
         """Graph of an algorithm; without channels where the machine has none.

@@ -120,6 +120,11 @@ MAX_THREADS_ANY = 640
 SLOW_RING_THREADS = 256  # of Ring Simple, where its bandwidth inside the node is at most that of one PCI slot
 PCI_BW = 12.0
 WARP = 32
+# Channels: at most, and what doubles few fast ones between nodes of Hopper and later (UNVERIFIED).
+MAX_CHANNELS = 64
+HOPPER = 90
+FEW_CHANNELS = 16
+FAST_RING_BW = 45.0
 # Least traffic that the scheduler gives a channel, and how many times a byte of LL counts.
 CELL_TRAFFIC = 32 << 10
 LL_TRAFFIC = 4

@@ -143,6 +143,15 @@ def test_too_little_is_refused():
         fit(points(5.0, 8e-5, gamma=1e-5, work=terms(build("ring", Op.ALL_REDUCE, 4))))
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1.0])
+def test_no_numbers_are_refused(wrong):
+    """Times, sizes and terms that are not finite, or negative, are refused before anything is solved."""
+    good = points(5.0, 8e-5)
+    for bad in (Point(64, wrong), Point(wrong, 5.0), Point(64, 5.0, Terms(wrong, 1, 0))):
+        with pytest.raises(InputError, match="no number"):
+            fit([*good, bad])
+
+
 def test_a_model_survives_json():
     """to_json and from_json are inverse, through text."""
     model = fit(points(5.0, 8e-5, noise=0.05))
@@ -157,6 +166,9 @@ def test_a_model_survives_json():
         {"alpha_us": {}},
         {"alpha_us": {"all": [None, 1, 2]}},
         {"points": "many"},
+        {"points": float("inf")},
+        {"alpha_us": {"all": [float("nan"), None, None]}},
+        {"alpha_us": {"all": [-1.0, None, None]}},
         {"residuals": 1},
     ],
 )

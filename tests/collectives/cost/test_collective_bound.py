@@ -105,6 +105,18 @@ def test_rings_on_one_switch_reach_the_bound(fabric_of, op, factor, ranks):
     assert best_hosts_bound(fabric, op, SIZE, ranks).time_us == pytest.approx(bound.time_us)
 
 
+def test_no_demand_and_hosts_named_twice(fabric_of):
+    """Nothing to do takes no time, and a host that is named four times has one slot still."""
+    fabric = fabric_of((2, 2))
+    placement = Placement.of_hosts(fabric, fabric.hosts)
+    assert collective_bound(fabric, placement, []).time_us == 0
+    with pytest.raises(InputError, match="more than the 1 slots"):
+        best_hosts_bound(fabric, "all_reduce", SIZE, 4, hosts=["h0"] * 4)
+    for size in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(InputError, match="negative or no number"):
+            Demand("all_reduce", size, [range(4)])
+
+
 def test_thin_uplinks_bind(fabric_of):
     """4 hosts on each of 2 leaves with one 25 Gbit/s uplink: S out of a leaf at 25, not S out of a host at 100."""
     fabric = fabric_of((4, 4), spines=1, uplink_gbps=25.0)

@@ -103,3 +103,13 @@ def test_bad_questions_are_refused(fabric_of, phase_of, step_of):
     for method in METHODS:
         with pytest.raises(InputError, match="2 ranks, the job 3"):
             evaluate(fabric, routing, placement, step_of(3, step.phases), method)
+        for phases, message in (
+            ([phase_of([(0, 1)], after=("q",))], "what it comes after must stand before it"),
+            ([phase_of([(0, 1)]), phase_of([(1, 0)])], "names must differ"),
+            ([phase_of([(0, 2)])], "an edge names a rank that is not one of 0..1"),
+        ):
+            with pytest.raises(InputError, match=f"phase .p.: .*{message}"):
+                evaluate(fabric, routing, placement, step_of(2, tuple(phases)), method)
+    for method in ("max-link", "max-min"):
+        with pytest.raises(InputError, match="at least one draw, not 0"):
+            evaluate(fabric, routing, placement, step, method, draws=0)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from collectives.cost.evaluate import evaluate
 from collectives.cost.maxmin import Paths, finish_us, max_min_rates
 from nettune.errors import InputError
+from topology.draws import DrawnPhase
 from topology.placement.mapping import Placement
 from topology.routing import Routing
+from topology.traffic import transfers
 
 
 def slow_rates(paths, speed):
@@ -124,6 +126,21 @@ def test_phases_side_by_side_share_links(fabric_of, phase_of, step_of):
     max_link = evaluate(fabric, routing, placement, step, "max-link", draws=2).time_us[1]
 
     assert fluid == pytest.approx(2 * max_link) == pytest.approx(160)
+
+
+def test_one_draw_is_the_draw_of_max_link(fabric_of, phase_of, step_of):
+    """Method max-min and `drawn_loads` put the same bytes on every link in every draw, with several connections too."""
+    fabric = fabric_of((3, 3), spines=3)
+    routing, placement = Routing.shortest_paths(fabric), Placement.of_hosts(fabric, fabric.hosts)
+    phase = phase_of([(0, 3), (0, 1), (1, 4), (5, 2)], [1e5, 2e5, 3e5, 4e5], connections=3)
+    moved = transfers(phase, placement.nic)
+    for seed in range(5):
+        fluid = evaluate(fabric, routing, placement, step_of(6, (phase,)), "max-min", draws=1, seed=seed)
+        drawn = DrawnPhase.of(routing, moved, (seed, 0))
+        loads = drawn.forced.copy()
+        for _, block in drawn.blocks(1):
+            loads[drawn.links] += block[0]
+        assert fluid.phases[0].link_bytes == pytest.approx(loads)
 
 
 def test_a_link_without_speed_is_refused():

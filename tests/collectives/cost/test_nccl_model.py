@@ -138,6 +138,59 @@ def test_only_the_vector_is_verified():
     assert cells["all_reduce", "Ring", "Simple"].verified
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"channels": 1}, "rings"),
+        (
+            {"graphs": {"ring": Graph(8, 1.2, 1.2, "PHB", "SYS"), "tree": Graph(4, 1.2, 1.2, "PHB", "SYS")}},
+            "rings",
+        ),
+        (
+            {"graphs": {"ring": Graph(2, 9.0, 9.0, "PHB", "SYS"), "tree": Graph(4, 1.2, 1.2, "PHB", "SYS")}},
+            "rings",
+        ),
+        ({"min_cc": 80}, "compute capability"),
+        ({"cpu": "amd"}, "CPUs"),
+        ({"net_overhead_us": 5.0}, "NCCL_NET_OVERHEAD"),
+    ],
+)
+def test_what_the_log_did_not_show_is_not_verified(changes, why):
+    """Other channels, faster rings (other threads), older GPUs, other CPUs: the log has none of their choices."""
+    assert choose(sockets(), "broadcast", 1 << 20).verified
+    choice = choose(sockets(**changes), "broadcast", 1 << 20)
+    assert not choice.verified
+    assert why in choice.why
+    assert not choose(sockets(), "broadcast", 1 << 20, fp8=True).verified
+
+
+def test_channels_are_doubled_once_more_where_few_fast_rings_cross_the_network():
+    """Hopper and later, several nodes, more than 45 GB/s a ring, fewer than 16 channels; never beyond 64."""
+
+    def channels(rings, speed, cc=90, nodes=2):
+        graph = Graph(rings, speed, speed)
+        comm = Communicator(ranks=8 * nodes, nodes=nodes, graphs={"ring": graph, "tree": graph}, min_cc=cc)
+        return comm.used_channels
+
+    assert channels(4, 48.0) == 16
+    assert [channels(4, 45.0), channels(4, 48.0, cc=80), channels(4, 48.0, nodes=1)] == [8, 8, 8]
+    assert channels(8, 48.0) == 16
+    assert channels(40, 48.0) == 64
+
+
+def test_all_gpus_are_alike_where_only_the_oldest_is_named():
+    """LL128 is off for mixed GPUs before Hopper, not for a cluster of A100."""
+    graph = Graph(8, 20.0, 20.0, "NVL", "PIX")
+
+    def why(**changes):
+        comm = Communicator(ranks=16, nodes=2, graphs={"ring": graph, "tree": graph}, min_cc=80, **changes)
+        cells = {(cell.op, cell.algorithm, cell.protocol): cell for cell in table(comm)}
+        return cells["all_reduce", "Ring", "LL128"].off
+
+    assert why() == ""
+    assert why(max_cc=90) == "LL128 on these GPUs"
+
+
 def test_all_reduces_are_never_verified():
     """No choice for one was logged, and trees have factors by size that no vector covers."""
     choice = choose(sockets(), "all_reduce", 1 << 20)
@@ -216,6 +269,13 @@ def test_a_choice_is_json():
         {"ranks": 3},
         {"graphs": {}},
         {"cpu": "vax"},
+        {"channels": 0},
+        {"channels": 65},
+        {"nvls_channels": -1},
+        {"net_overhead_us": -1.0},
+        {"net_overhead_us": float("nan")},
+        {"min_cc": 90, "max_cc": 80},
+        {"graphs": {"ring": 1, "tree": 2}},
         {"graphs": {"ring": None, "tree": None, "star": None}},
     ],
 )
@@ -227,10 +287,12 @@ def test_impossible_communicators_are_refused(changes):
 
 def test_impossible_questions_are_refused():
     """Unknown operations and paths, and empty messages."""
-    for op, size in (("sendrecv", 1), ("all_reduce", 0)):
+    wrong: Any
+    for op, wrong in (("sendrecv", 1), ("all_reduce", 0), ("all_reduce", 1.5), ("all_reduce", "1M")):
         with pytest.raises(InputError):
-            choose(sockets(), op, size)
+            choose(sockets(), op, wrong)
     with pytest.raises(InputError):
         Graph(1, 1.0, 1.0, "NVL", "wire")
-    with pytest.raises(InputError):
-        Graph(-1, 1.0, 1.0)
+    for speed in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(InputError):
+            Graph(1, speed, 1.0)

@@ -11,7 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectives.schedules import BUILDERS, Op, Round, Schedule, ScheduleError, build, p2p
+from collectives.schedules import (
+    BUILDERS,
+    Op,
+    Round,
+    Schedule,
+    ScheduleError,
+    build,
+    needs_options,
+    over_channels,
+    p2p,
+    pipelined,
+)
 from nettune.errors import InputError
 
 ALL = list(BUILDERS)
@@ -145,6 +156,42 @@ def test_chunks_are_the_whole_message(share, home, message):
         Schedule.of_rounds(Op.ALL_GATHER, 2, [], share=share, home=home).check()
 
 
+def test_an_all_to_all_has_a_part_for_every_pair():
+    """A table in which rank 0 has two parts for rank 1 and none for itself is refused, though all of it is delivered."""
+    home, target = (axis.ravel() for axis in np.indices((3, 3)))
+    target = target.copy()
+    target[0] = 1
+    sent = home != target
+    step = Round.of(home[sent], target[sent], np.flatnonzero(sent))
+    schedule = Schedule.of_rounds(Op.ALL_TO_ALL, 3, [step], share=np.full(9, 1 / 3), home=home, target=target)
+    with pytest.raises(ScheduleError, match=r"rank 0 has 0 of a message for rank 0 instead of 0\.333"):
+        schedule.check()
+
+
+@pytest.mark.parametrize("op", [Op.BROADCAST, Op.REDUCE])
+def test_a_rooted_operation_has_one_root(op):
+    """Halves that start, or end, at different ranks are no broadcast and no reduce."""
+    step = Round.of([0, 1], [1, 0], [0, 1], op is Op.REDUCE)
+    home = [0, 1] if op is Op.BROADCAST else [1, 0]
+    with pytest.raises(ScheduleError, match="more than one root"):
+        Schedule.of_rounds(op, 2, [step], share=[0.5, 0.5], home=home).check()
+
+
+def test_a_proof_that_does_not_fit_into_memory_is_refused():
+    """4,096 ranks need 8 GB: one line instead of a killed process."""
+    with pytest.raises(InputError, match=r"needs 8\.59 GB"):
+        build("ring", "all_reduce", 4096).check()
+
+
+def test_huge_numbers_of_ranks_are_refused():
+    """A schedule's columns are as long as its ranks."""
+    with pytest.raises(InputError, match="ranks must be a whole number of at most 1048576"):
+        build("ring", "all_reduce", 10**9)
+    for cut in (over_channels, pipelined):
+        with pytest.raises(InputError, match="ring up: 0 ch"):
+            cut(build("ring", "all_reduce", 4), 0)
+
+
 def test_p2p_delivers_each_pair_and_only_that():
     """Pairs get their message; one that is left out is caught."""
     schedule = p2p(4, [(0, 1), (1, 0), (2, 3)])
@@ -179,6 +226,8 @@ def test_json_round_trip(algorithm, op):
         {"home": [9] * 3},
         {"home": [0] * 2},
         {"ranks": "many"},
+        {"channels": 0},
+        {"colour": "red"},
         {"share": None},
     ],
 )
@@ -187,6 +236,15 @@ def test_bad_json_is_one_line(change):
     with pytest.raises(InputError) as caught:
         Schedule.from_json({**build("ring", "all_reduce", 3).to_json(), **change})
     assert "\n" not in str(caught.value)
+
+
+def test_what_needs_options_is_known():
+    """Groups and shares cannot be left out; everything else is built from its ranks alone."""
+    needing = {name for name, op in ALL if needs_options(name, op)}
+    assert needing == {"hierarchical", "two_step", "hybrid"}
+    for name, op in ALL:
+        if name not in needing:
+            build(name, op, 4).check()
 
 
 def test_unknown_names_list_the_known():
@@ -205,7 +263,17 @@ def test_unknown_names_list_the_known():
     ("algorithm", "op", "options", "message"),
     [
         ("ring", "all_reduce", {"direction": 0}, "ring: 4 ranks, direction 0"),
+        ("ring", "all_reduce", {"direction": 2}, "ring: 4 ranks, direction 2"),
+        ("ring", "reduce", {"direction": 2}, "ring: 4 ranks, direction 2"),
         ("ring", "all_reduce", {"channels": 0}, "0 channels"),
+        (
+            "ring",
+            "all_reduce",
+            {"channels": "2"},
+            "channels must be a whole number of at most 1048576, not '2'",
+        ),
+        ("ring", "all_reduce", {"chunks": 2.0}, "chunks must be a whole number"),
+        ("ring", "broadcast", {"root": "a"}, "ring broadcast: an option is of a wrong type"),
         ("ring", "all_gather", {"orders": [[0, 1, 2, 2]]}, "names each of 0..3 once"),
         ("ring", "broadcast", {"root": 4}, "root 4 is no rank of 4"),
         ("double_tree", "all_reduce", {"root": 1}, "or all_reduce has none"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,26 @@ def drawn(algorithm: str, op: Op, draw: random.Random) -> Schedule:
     if algorithm == "hybrid":
         options["x"] = 0.5
     return build(algorithm, op, ranks, **options)
+
+
+@pytest.mark.parametrize(("algorithm", "op"), list(BUILDERS))
+def test_every_corruption_of_the_table_is_caught(algorithm, op):
+    """A chunk that grows, or that is said to begin, end or be meant elsewhere, whatever the steps do."""
+    draw = random.Random(f"table {algorithm} {op}")
+    for _ in range(8):
+        schedule = drawn(algorithm, op, draw)
+        chunk = draw.randrange(schedule.chunks)
+        share = schedule.share.copy()
+        share[chunk] *= 1.5
+        tables: list[dict[str, Any]] = [{"share": share}]
+        for name in ("home", "target"):
+            column = getattr(schedule, name).copy()
+            if column[chunk] >= 0:
+                column[chunk] = (column[chunk] + draw.randrange(1, schedule.ranks)) % schedule.ranks
+                tables.append({name: column})
+        for table in tables:
+            with pytest.raises(ScheduleError):
+                replace(schedule, **table).check()
 
 
 # The result is right after it, but no schedule should contain it: a copy received twice at once.

@@ -1,0 +1,346 @@
+"""What is wrong with a fabric's ECMP before any byte is sent, each with the bandwidth that it is expected to cost.
+
+Losses come from the engine: flows are walked through the next hops under the hashes as they are, and beside them under
+what they would be if the one thing were right. Unknown hashes are UNKNOWN, not a pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nettune.checks import Finding, Status
+from nettune.elements import ElementId
+from topology.ecmp.capacity import mismatches
+from topology.ecmp.connections import (
+    QpSettings,
+    across_leaves,
+    busiest,
+    by_qps,
+    qp_transfers,
+    roce_ports,
+    us_per_byte,
+)
+from topology.ecmp.polarization import ideal_like, idle_loss, only_seeds_differ, polarized, with_hashes
+from topology.ecmp.roce import SPORT_FIRST, SPORT_LAST
+from topology.ecmp.spec import FAMILIES
+from topology.ecmp.walk import FlowColumns, walked_loads
+from topology.fabric import NodeKind
+from topology.routing import UnknownPathError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from topology.ecmp.connections import Connections
+    from topology.routing import Routing
+
+    Floats = NDArray[np.float64]
+
+WARN_LOSS, FAIL_LOSS = 0.05, 0.25
+"""Own choice: a loss below the first drowns in what port draws change anyhow; the second is a link of four."""
+GOOD_EFFICIENCY = 0.8
+"""Link use that centrally engineered traffic reaches where ECMP has 40% to 90% (Meta, SIGCOMM 2024, section on TE)."""
+_MANY_QPS = 16
+
+
+def lint_ecmp(
+    routing: Routing,
+    *,
+    connections: Connections | None = None,
+    settings: QpSettings | None = None,
+    flows: FlowColumns | None = None,
+    flow_bytes: Floats | None = None,
+    draws: int = 100,
+    seed: int = 0,
+) -> list[Finding]:
+    """All rules.
+
+    Args:
+        routing: with the fabric, and the hashes as far as they are known.
+        connections: the job's; every NIC to one behind another leaf where left out.
+        settings: QPs; NCCL's defaults where left out.
+        flows: 5-tuples of running connections, whose source ports are looked at.
+        flow_bytes: (F,) bytes of them; equal where left out.
+        draws: port draws behind each expected loss.
+        seed: of the draws.
+
+    Raises:
+        UnknownPathError: a connection has no route.
+        InputError: a used link has no speed.
+    """
+    asked = across_leaves(routing) if connections is None else connections
+    qps = settings or QpSettings()
+    return [
+        *polarization(routing, seed),
+        *hash_fields(routing, asked, draws, seed),
+        *queue_pairs(routing, asked, qps, draws, seed),
+        *source_ports(routing, flows, flow_bytes, draws, seed),
+        *weights(routing),
+    ]
+
+
+def polarization(routing: Routing, seed: int = 0) -> list[Finding]:
+    """Switches whose choice was made by the switch before."""
+    check, fabric = "ecmp-polarization", routing.fabric
+    unknown = sorted(_choosing(routing) - set(routing.hashes))
+    if unknown:
+        return [_unknown(check, routing, unknown)]
+    pairs, looked_at = polarized(routing)
+    try:
+        loss = idle_loss(routing, seed) if pairs else 0.0
+    except UnknownPathError as error:
+        return [
+            Finding(
+                check=check, status=Status.UNKNOWN, where=ElementId.fabric(), what=str(error), required=False
+            )
+        ]
+    if loss < WARN_LOSS:
+        what = f"{looked_at} kinds of successive choices do not leave links idle"
+        if pairs:
+            what = f"{len(pairs)} of {looked_at} kinds of successive choices depend on each other, but all links are used"
+        evidence = {"dependent_pairs": len(pairs), "pairs": looked_at, "expected_loss": round(loss, 3)}
+        return [
+            Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence)
+        ]
+    worst = min(pairs, key=lambda pair: pair.reached / pair.size)
+    one, other = routing.hashes[worst.first], routing.hashes[worst.second]
+    linear = FAMILIES[other.family].linear and worst.same
+    seeds = (
+        " under another seed, which only renames the next hops" if only_seeds_differ(routing, worst) else ""
+    )
+    return [
+        Finding(
+            check=check,
+            status=_severity(loss),
+            where=fabric.node_element(worst.second),
+            what=f"flows over {fabric.directed_name(worst.link)} use {worst.reached} of {worst.size} next hops of "
+            f"{fabric.nodes.name[worst.second]}, which hashes by {other.family} as {fabric.nodes.name[worst.first]} does"
+            f"{seeds}; uniform traffic loses {loss:.0%} of the bandwidth",
+            evidence={
+                "first": fabric.nodes.name[worst.first],
+                "second": fabric.nodes.name[worst.second],
+                "reached": worst.reached,
+                "next_hops": worst.size,
+                "dependent_pairs": len(pairs),
+                "pairs": looked_at,
+                "hashes": [one.to_json(), other.to_json()],
+                "expected_loss": round(loss, 3),
+            },
+            fix="give one of the two tiers another hash offset or function; another seed alone does not help, because "
+            "CRC and XOR are linear"
+            if linear
+            else "give each tier its own hash seed",
+        )
+    ]
+
+
+def hash_fields(routing: Routing, connections: Connections, draws: int = 100, seed: int = 0) -> list[Finding]:
+    """Hashes in which all QPs between two NICs are one flow: neither source port nor destination QP is hashed."""
+    check, fabric = "ecmp-fields", routing.fabric
+    known = {
+        node: routing.hashes[node]
+        for node in _choosing(routing)
+        if node in routing.hashes and FAMILIES[routing.hashes[node].family].module
+    }
+    blind = sorted(node for node, spec in known.items() if not {"sport", "dst_qp"} & set(spec.fields))
+    if not blind:
+        if not known and _choosing(routing):
+            return [_unknown(check, routing, sorted(_choosing(routing)))]
+        what = f"all {len(known)} switches with a known hash use the source port or the destination QP"
+        return [Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what)]
+    # Ideal functions of the fields, so that only the fields differ.
+    now = {node: ideal_like(node, routing.hashes.get(node)) for node in _switches(routing)}
+    right = now | {node: replace(now[node], fields=(*now[node].fields, "sport")) for node in blind}
+    moved = qp_transfers(connections, QpSettings(_MANY_QPS, split=True))
+    efficiency = [
+        busiest(with_hashes(routing, hashes), moved, draws=draws, seed=seed, ports=roce_ports).efficiency
+        for hashes in (now, right)
+    ]
+    loss = max(0.0, 1 - efficiency[0] / efficiency[1])
+    names = [fabric.nodes.name[node] for node in blind]
+    return [
+        Finding(
+            check=check,
+            status=max(_severity(loss), Status.WARN, key=_RANK.index),
+            where=fabric.node_element(blind[0]) if len(blind) == 1 else ElementId.fabric(),
+            what=f"{len(blind)} switches hash neither the UDP source port nor the destination QP ({_some(names)}): all QPs "
+            f"between two NICs take one path, and {_MANY_QPS} QPs lose {loss:.0%} beside a hash that sees the port",
+            evidence={
+                "switches": names,
+                "fields": list(known[blind[0]].fields),
+                "efficiency": round(efficiency[0], 3),
+                "efficiency_with_port": round(efficiency[1], 3),
+                "expected_loss": round(loss, 3),
+            },
+            fix="hash the L4 source port, or the RoCE destination QP where the switch can",
+        )
+    ]
+
+
+def queue_pairs(
+    routing: Routing, connections: Connections, settings: QpSettings, draws: int = 100, seed: int = 0
+) -> list[Finding]:
+    """Too few flows for the fan-out: what is lost to collisions even under ideal hashes, and what more QPs buy."""
+    check = "ecmp-qps"
+    counts = sorted({settings.per_connection, 1, 2, 4, 8, 16, 32})
+    found = by_qps(routing, connections, settings, counts, draws=draws, seed=seed)
+    efficiency = {count: round(each.efficiency, 3) for count, each in found.items()}
+    now = found[settings.per_connection].efficiency
+    evidence = {
+        "qps_per_connection": settings.per_connection,
+        "efficiency_by_qps": {str(count): value for count, value in efficiency.items()},
+        "expected_loss": round(1 - now, 3),
+    }
+    what = (
+        f"{settings.per_connection} QP per connection leaves {now:.0%} of the even split's bandwidth to {len(connections.bytes_)} "
+        "connections on average under ideal hashes"
+    )
+    if now >= GOOD_EFFICIENCY:
+        return [
+            Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence)
+        ]
+    enough = [count for count, value in efficiency.items() if value >= GOOD_EFFICIENCY]
+    best = max(efficiency, key=lambda count: efficiency[count])
+    return [
+        Finding(
+            check=check,
+            status=Status.WARN,
+            where=ElementId.fabric(),
+            what=what,
+            evidence=evidence,
+            fix=f"set NCCL_IB_QPS_PER_CONNECTION={enough[0]}: {efficiency[enough[0]]:.0%}"
+            if enough
+            else f"QPs alone do not do it ({best}: {efficiency[best]:.0%}): choose source ports, or place ranks so that less "
+            "crosses the leaves",
+        )
+    ]
+
+
+def source_ports(
+    routing: Routing,
+    flows: FlowColumns | None,
+    flow_bytes: Floats | None = None,
+    draws: int = 100,
+    seed: int = 0,
+) -> list[Finding]:
+    """Flows that switches cannot tell apart, and what that costs on average beside a port of its own for each."""
+    check = "ecmp-source-ports"
+    if flows is None or not len(flows):
+        what = "no flows of running connections were given: their source ports are not looked at"
+        return [
+            Finding(check=check, status=Status.UNKNOWN, where=ElementId.fabric(), what=what, required=False)
+        ]
+    bytes_ = np.ones(len(flows)) if flow_bytes is None else flow_bytes
+    hashes = {node: routing.hashes.get(node) or ideal_like(node, None) for node in _switches(routing)}
+    filled = with_hashes(routing, hashes)
+    columns = [flows.src_port, flows.dst_port, flows.proto, flows.sport, flows.dport]
+    if any("dst_qp" in spec.fields for spec in hashes.values()):
+        columns.append(flows.dst_qp)
+    tuple_of = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    distinct = int(tuple_of.max()) + 1
+    generator = np.random.default_rng(seed)
+    # Ports drawn for each tuple beside ports drawn for each flow: what sharing a tuple costs, whatever the luck of these.
+    times = np.empty((2, draws))
+    for draw in range(draws):
+        drawn = generator.integers(SPORT_FIRST, SPORT_LAST + 1, len(flows))
+        for kind, sport in enumerate((drawn[tuple_of], drawn)):
+            times[kind, draw] = _time(filled, replace(flows, sport=sport), bytes_)
+    shared, own = times.mean(axis=1).tolist()
+    loss = max(0.0, 1 - own / shared) if shared else 0.0
+    ports = len(np.unique(flows.sport))
+    evidence = {
+        "flows": len(flows),
+        "distinct_tuples": distinct,
+        "distinct_source_ports": ports,
+        "expected_loss": round(loss, 3),
+    }
+    what = (
+        f"{len(flows)} flows have {distinct} different tuples and {ports} different source ports; that costs {loss:.0%} on "
+        "average beside a port of its own for each"
+    )
+    if distinct >= (1 - WARN_LOSS) * len(flows):
+        return [
+            Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence)
+        ]
+    return [
+        Finding(
+            check=check,
+            status=max(_severity(loss), Status.WARN, key=_RANK.index),
+            where=ElementId.fabric(),
+            what=what,
+            evidence=evidence,
+            fix="give every QP its own UDP source port (flow label or mlx5dv_modify_qp_udp_sport), or hash the destination QP",
+        )
+    ]
+
+
+def weights(routing: Routing) -> list[Finding]:
+    """Next-hop groups whose weights do not fit what lies behind their members, as after a failure further on."""
+    check, fabric = "ecmp-weights", routing.fabric
+    found = mismatches(routing, WARN_LOSS)
+    if not found:
+        what = "every group of next hops is weighted as its members can carry"
+        return [Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what)]
+    return [
+        Finding(
+            check=check,
+            status=_severity(each.loss),
+            where=fabric.node_element(each.node),
+            what=f"towards {fabric.nodes.name[each.target]} the weights are {_ratio(each.weights)}, but the next hops can carry "
+            f"{_ratio(each.fitting)}: {each.loss:.0%} of that capacity is lost",
+            evidence={
+                "next_hops": [fabric.directed_name(link) for link in each.links],
+                "weights": list(each.weights),
+                "fitting_weights": list(each.fitting),
+                "expected_loss": round(each.loss, 3),
+            },
+            fix=f"set weights {_ratio(each.fitting)} (WCMP, or the link-bandwidth community), or repair what failed",
+        )
+        for each in found
+    ]
+
+
+_RANK = [Status.PASS, Status.UNKNOWN, Status.WARN, Status.FAIL]
+
+
+def _severity(loss: float) -> Status:
+    if loss >= FAIL_LOSS:
+        return Status.FAIL
+    return Status.WARN if loss >= WARN_LOSS else Status.PASS
+
+
+def _choosing(routing: Routing) -> set[int]:
+    """Switches with several next hops towards some group."""
+    return {node for (node, _), hops in routing.table.items() if len(hops.links) > 1}
+
+
+def _switches(routing: Routing) -> list[int]:
+    return [int(row) for row in np.flatnonzero(routing.fabric.nodes.kind == NodeKind.SWITCH)]
+
+
+def _time(routing: Routing, flows: FlowColumns, bytes_: Floats) -> float:
+    loads = walked_loads(routing, flows, bytes_)[0]
+    return float((loads * us_per_byte(routing.fabric, loads > 0)).max(initial=0.0))
+
+
+def _unknown(check: str, routing: Routing, nodes: list[int]) -> Finding:
+    names = [routing.fabric.nodes.name[node] for node in nodes]
+    return Finding(
+        check=check,
+        status=Status.UNKNOWN,
+        where=ElementId.fabric(),
+        what=f"the hash of {len(names)} switches with several next hops is not known ({_some(names)})",
+        evidence={"switches": names},
+        required=False,
+        fix="read the hash settings from the switches, or probe paths",
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _ratio(numbers: tuple[int, ...]) -> str:
+    return ":".join(map(str, numbers))
