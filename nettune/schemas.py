@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
 from nettune.errors import InputError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-
-def check_schema(data: Mapping[str, Any], schema: str) -> None:
+def check_schema(data: object, schema: str) -> None:
     """Refuse a JSON form of another kind or version.
 
     Raises:
         InputError: `data` does not carry this `schema`.
     """
-    if data.get("schema") != schema:
-        raise InputError(f"schema {data.get('schema')!r} is not {schema}; made by another version?")
+    found = data.get("schema") if isinstance(data, Mapping) else None
+    if found != schema:
+        raise InputError(f"schema {found!r:.60} is not {schema}; made by another version?")

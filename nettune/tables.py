@@ -22,7 +22,7 @@ def read_toml(path: Path | str) -> tuple[dict[str, Any], str]:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         return tomllib.loads(text), text
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path) from None
@@ -50,9 +50,36 @@ def line_named(message: str, keys: Iterable[str], text: str) -> int | None:
     return next((line for line in named if line is not None), None)
 
 
+_WANTED: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: 'words in quotes, like "ring" or "100mbit"',
+    str | int: 'a size like "4M", or a whole number of bytes',
+    str | tuple[str, ...]: "words in quotes, or a list of them",
+    list[str]: 'a list of words, like ["dp"]',
+    list[float]: "a list of numbers, like [3, 1]",
+}
+
+
 def explain(error: ErrorDetails, known: Mapping[str, Any]) -> str:
-    """One line out of a pydantic error about a flat table: unknown key, or key, complaint and value."""
+    """One line out of a pydantic error about a flat table.
+
+    Args:
+        error: one of `ValidationError.errors`.
+        known: the table's keys; its values are pydantic's fields, or None where a key's type is not told.
+    """
     key = ".".join(str(part) for part in error["loc"][:1])
+    given = f"not {error['input']!r:.60}"
     if error["type"] == "extra_forbidden":
         return f"unknown key {key!r}; known keys: {', '.join(known)}"
-    return f"{key}: {error['msg'][:1].lower()}{error['msg'][1:]}, not {error['input']!r:.60}"
+    if error["type"] == "missing":
+        return f"{key}: is missing"
+    if error["type"] == "greater_than_equal":
+        return f"{key}: must be at least {error['ctx']['ge']}, {given}"
+    if error["type"].endswith("_type") or error["type"] == "int_from_float":
+        asked = getattr(known.get(key), "annotation", None)
+        wanted = next((words for kind, words in _WANTED.items() if asked in (kind, kind | None)), "")
+        if wanted:
+            return f"{key}: must be {wanted}, {given}"
+    return f"{key}: {error['msg'][:1].lower()}{error['msg'][1:]}, {given}"

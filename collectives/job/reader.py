@@ -16,21 +16,11 @@ from nettune.units import parse_size
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-    from pydantic_core import ErrorDetails
 
 _BY_KIND = {"algorithm": str, "channels": int, "connections": int, "compute_us": float}
 _BITS = 63
 """What TOML promises for a whole number; Python reads longer ones too."""
 _MOST_CHARACTERS = 40
-_WANTED: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: 'words in quotes, like "ring"',
-    str | int: 'a size like "4M", or a whole number of bytes',
-    list[str]: 'a list of words, like ["dp"]',
-    list[float]: "a list of numbers, like [3, 1]",
-}
 
 
 def make_job(values: Mapping[str, Any], file: Path | str | None = None, text: str = "") -> JobSpec:
@@ -146,24 +136,10 @@ def _checked(
         key = str(first["loc"][0])
         known = table.model_fields
         if not name:
-            known = dict.fromkeys([*known, "model", *_BY_KIND])  # type: ignore[assignment] # only the names are used
-        what = _complaint(first, table) or explain(first, known)
+            known = known | dict.fromkeys(["model", *_BY_KIND])  # type: ignore[assignment] # only their names are told
+        what = explain(first, known)
         raise InputError(f"[{name}] {what}" if name else what, file, _line_in(name, key, text)) from None
     return {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
-
-
-def _complaint(error: ErrorDetails, table: type[BaseModel]) -> str:
-    """One line about a key that is missing, too small or of a wrong type; empty for any other complaint."""
-    key = str(error["loc"][0])
-    if error["type"] == "missing":
-        return f"{key}: is missing"
-    if error["type"] == "greater_than_equal":
-        return f"{key}: must be at least {error['ctx']['ge']}, not {error['input']!r:.60}"
-    if error["type"].endswith("_type") or error["type"] == "int_from_float":
-        asked: Any = table.model_fields[key].annotation
-        wanted = next(words for kind, words in _WANTED.items() if asked in (kind, kind | None))
-        return f"{key}: must be {wanted}, not {error['input']!r:.60}"
-    return ""
 
 
 def _refuse_silent(job: JobSpec, file: Path | str | None, text: str) -> None:

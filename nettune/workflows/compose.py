@@ -190,7 +190,7 @@ def _placed(placements: Data) -> list[KeyFigure]:
 
 
 def _method(data: Data) -> Section:
-    notes = [_REPLICATION, _BUSBW, _BASELINES]
+    notes = [_REPLICATION, _BUSBW, _BASELINES, *data.get("notes", [])]
     notes += [f"Not shown here: {reason}" for reason in data.get("not_shown", [])]
     spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in data.get("seconds", {}).items())
     return Section(

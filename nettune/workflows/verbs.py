@@ -82,7 +82,7 @@ def _placed(run: Run, routing: Routing, traffic: JobTraffic, excluded: Sequence[
     ours = run.data["placements"][OURS]
     files, refused = launcher_files(Placement.from_json(ours["placement"], fabric), fabric)
     paths = {name: str(run.dir.write(name, content)) for name, content in files.items()}
-    run.data |= {"job": traffic.job.to_json(), "files": paths, "refused": refused}
+    run.data |= {"job": traffic.job.to_json(), "files": paths, "refused": refused, "notes": list(traffic.notes)}
     orders = {name: one["cost_us"] for name, one in run.data["placements"].items()}
     figures = {key: ours[key] for key in ("cost_us", "bound_us", "gap", "max_link_load_bytes")}
     return run.finish(0, {**figures, "moves": 0, "orders": orders, "placement": ours["placement"]})

@@ -12,6 +12,8 @@ from topology.discovery.analysis import analyse
 from topology.discovery.analysis_common import kinds_of, majority, numbered
 from topology.discovery.analysis_summary import summarise
 from topology.fabric import Fabric, LinkState, NodeKind
+from topology.merge import merge
+from topology.readers.said import Said
 
 Pair = tuple[str, str]
 
@@ -163,6 +165,26 @@ def test_kinds_of_hosts():
         )
         == 2
     )
+
+
+def test_a_host_that_the_cables_source_never_saw_is_not_blamed():
+    """nvidia-smi's g9 may be called otherwise in the dump of cables: UNKNOWN; one that the dump has without a cable fails."""
+    said = Said("cables.txt", "x")
+    for host in range(3):
+        said.node(f"g{host}", NodeKind.HOST)
+        said.port(f"g{host}", "ib0", rail=0)
+        said.node("leaf0", NodeKind.SWITCH)
+        if host:
+            said.link((f"g{host}", "ib0"), ("leaf0", f"{host}"))
+    smi = Said("g9.txt", "x")
+    smi.node("g9", NodeKind.HOST)
+    smi.port("g9", "ib0", rail=0)
+    found = of_check(merge([said, smi]).to_fabric(), "host-rails")
+    assert [(finding.status, str(finding.where)) for finding in found] == [
+        (Status.UNKNOWN, "fabric"),
+        (Status.FAIL, "host/g0"),
+    ]
+    assert found[0].evidence == {"hosts": ["g9"]}
 
 
 def test_no_cables_are_no_verdict():

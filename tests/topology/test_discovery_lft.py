@@ -78,15 +78,15 @@ def test_a_missing_entry_a_port_without_cable_and_a_wrong_host_are_findings(
     said.forwarding["leaf2"][10] = 40
     said.forwarding["leaf1"][12] = 1
     assert problems(lft_routing(said, fabric)[1]) == {
-        ("missing", "switch/spine1"): "has no way to 1 LIDs: LID 14 (host/node3/nic/mlx5_0)",
+        ("missing", "switch/spine1"): "LIDs that it has no way to: 1; LID 14 (host/node3/nic/mlx5_0)",
         (
             "nowhere",
             "switch/leaf2",
-        ): "sends 1 LIDs to ports without a cable: LID 10 (host/node1/nic/mlx5_0) to port 40",
+        ): "LIDs that it sends to ports without a cable: 1; LID 10 (host/node1/nic/mlx5_0) to port 40",
         (
             "wrong",
             "switch/leaf1",
-        ): "sends 1 LIDs to another host: LID 12 (host/node2/nic/mlx5_0) to host/node1/nic/mlx5_0",
+        ): "LIDs that it sends to another host: 1; LID 12 (host/node2/nic/mlx5_0) to host/node1/nic/mlx5_0",
     }
 
 
@@ -96,7 +96,8 @@ def test_a_loop_is_found_and_named(dumps: tuple[Said, Fabric]) -> None:
     said.forwarding["spine1"][15] = 1
     (what,) = problems(lft_routing(said, fabric)[1]).values()
     assert re.fullmatch(
-        r"is in a loop for 1 LIDs: LID 15 \(host/node3/nic/mlx5_1\): (leaf1 > spine1|spine1 > leaf1)", what
+        r"LIDs that circle through it: 1; LID 15 \(host/node3/nic/mlx5_1\): (leaf1 > spine1|spine1 > leaf1)",
+        what,
     )
 
 

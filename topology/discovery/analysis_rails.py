@@ -77,10 +77,14 @@ def host_rails(fabric: Fabric) -> list[Finding]:
         return [unknown(check, ElementId.fabric(), "no host is known")]
     if not any(nics.values()):
         return [unknown(check, ElementId.fabric(), "no cable of a host's rail is known")]
+    findings: list[Finding] = []
+    if silent := [host for host in _without_cable_sources(fabric) if not nics[host]]:
+        nics = {host: of_host for host, of_host in nics.items() if host not in silent}
+        what = f"{len(silent)} hosts are known from sources without cables only: {some(silent)}"
+        findings.append(unknown(check, ElementId.fabric(), what, {"hosts": silent}))
     kinds: dict[str, dict[str, dict[Lane, int]]] = {}
     for kind, (host, of_host) in zip(kinds_of(list(nics)), nics.items(), strict=True):
         kinds.setdefault(kind, {})[host] = of_host
-    findings: list[Finding] = []
     usual: list[int | None] = []
     rare: list[str] = []
     for kind, members in kinds.items():
@@ -97,6 +101,18 @@ def host_rails(fabric: Fabric) -> list[Finding]:
         return findings
     counted = f"{usual[0]} rails" if len(usual) == 1 else f"as many rails as others of their kind: {usual}"
     return [held(check, f"all {len(nics)} hosts have {counted}")]
+
+
+def _without_cable_sources(fabric: Fabric) -> list[str]:
+    """Hosts that no source speaks of which speaks of cables: it may call them otherwise, or not have looked."""
+    told = [set(line.split(" + ")) for line in fabric.provenance]
+    with_cables = {name for row in np.unique(fabric.links.source).tolist() if row >= 0 for name in told[row]}
+    sources = fabric.nodes.source.tolist()
+    return [
+        fabric.nodes.name[row]
+        for row in np.flatnonzero(fabric.nodes.kind == NodeKind.HOST).tolist()
+        if sources[row] >= 0 and with_cables and told[sources[row]].isdisjoint(with_cables)
+    ]
 
 
 def _fewer_rails(

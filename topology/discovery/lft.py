@@ -212,19 +212,19 @@ class _Check:
     def _say(self, kind: str, row: int, texts: list[str]) -> Finding:
         what, fix = {
             "missing": (
-                "has no way to {} LIDs",
+                "LIDs that it has no way to: {}",
                 "let the subnet manager route again, and dump the tables after it",
             ),
             "nowhere": (
-                "sends {} LIDs to ports without a cable",
+                "LIDs that it sends to ports without a cable: {}",
                 "the tables are older than the cabling, or the topology's dump is partial: take both at one time",
             ),
             "wrong": (
-                "sends {} LIDs to another host",
+                "LIDs that it sends to another host: {}",
                 "the tables are of other LIDs: take both dumps at one time",
             ),
             "loop": (
-                "is in a loop for {} LIDs",
+                "LIDs that circle through it: {}",
                 "let the subnet manager route again: packets circle until they die",
             ),
         }[kind]
@@ -233,7 +233,7 @@ class _Check:
             check=CHECK,
             status=Status.FAIL,
             where=self.fabric.node_element(row),
-            what=f"{what.format(len(texts))}: {', '.join(texts[:_SHOWN])}{more}",
+            what=f"{what.format(len(texts))}; {', '.join(texts[:_SHOWN])}{more}",
             evidence={"kind": kind, "entries": texts[:64], "count": len(texts)},
             fix=fix,
         )
@@ -253,7 +253,7 @@ class _Check:
                 check=CHECK,
                 status=Status.UNKNOWN,
                 where=ElementId.fabric() if len(rows) > 1 else self.fabric.node_element(rows[0]),
-                what=f"{len(rows)} switches have no forwarding table ({', '.join(names[:_SHOWN])}): paths through them "
+                what=f"switches without a forwarding table: {len(rows)} ({', '.join(names[:_SHOWN])}); paths through them "
                 "are not known",
                 evidence={"switches": names[:64]},
                 required=False,

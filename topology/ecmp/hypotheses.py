@@ -144,6 +144,9 @@ class _Seeded:
         return len(self._seeds)
 
     def predicted(self, which: Ints, rows: Ints) -> Ints:
+        if len(which) < len(rows):
+            part = self._tuples.take(rows)
+            return np.stack([choose(self._spec(number), part, self._weights) for number in which.tolist()])
         seeds = self._seeds
         plain = isinstance(seeds, range) and seeds.start == 0 and seeds.step == 1
         listed = (which if plain else np.array([seeds[i] for i in which.tolist()])).astype(np.uint64)
@@ -153,14 +156,17 @@ class _Seeded:
         for place, row in enumerate(rows.tolist()):
             one = self._tuples.take(slice(row, row + 1))
             for begin in range(0, len(listed), _CACHED):
-                part = slice(begin, begin + _CACHED)
-                values = module.seeded(listed[part], base, one) & np.uint32((1 << width) - 1)
-                found[part, place] = pick(
+                block = slice(begin, begin + _CACHED)
+                values = module.seeded(listed[block], base, one) & np.uint32((1 << width) - 1)
+                found[block, place] = pick(
                     values, self._weights, base.chosen_by, bits=width, buckets=base.buckets
                 )
         return found
 
     def spec(self, number: int) -> HashSpec | None:
+        return self._spec(number)
+
+    def _spec(self, number: int) -> HashSpec:
         return replace(self.base, seed=self._seeds[number])
 
 

@@ -71,7 +71,7 @@ def steer(
     flow_bytes: Floats,
     *,
     ports: Sequence[int] = ROCE_PORTS,
-    tried: int = 64,
+    tried: int = 256,
     draws: int = 100,
     seed: int = 0,
 ) -> Steering:

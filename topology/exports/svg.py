@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _TOP = 58.0  # title
 _LABELLED = 40  # lines between two tiers that get their own numbers
 _SINGLE_RATIOS = 24  # leaves that get their own ratio even when all have the same
+_SHARES = (0.38, 0.62, 0.5, 0.26, 0.74)  # places of a number along its line, the first that is free
 _EDGE = 0.86  # of a box's edge that lines use
 _LONGEST = 26  # characters of a text in a box
 _TIERS = {0: "hosts", 1: "leaves", 2: "spines", 3: "cores"}
@@ -135,6 +136,7 @@ def _lines(chosen: Boxes, places: Sequence[Place], names: Sequence[str]) -> Iter
         for rows in between
     }
     labels: list[str] = []
+    taken: list[tuple[float, float, float]] = []  # middle and width of each
     # what is down lies on top
     for index, bundle in sorted(enumerate(chosen.bundles), key=lambda item: item[1].down > 0):
         (x1, y1), (x2, y2) = ends[index]
@@ -154,9 +156,18 @@ def _lines(chosen: Boxes, places: Sequence[Place], names: Sequence[str]) -> Iter
             yield _path(path, DOWN, max(2.0, min(stroke, 3.0)), told, ' stroke-dasharray="6 4"')
         label = _label(bundle, usual[rows], alone=between[rows] <= _LABELLED)
         if label:
-            share = 0.38 if index % 2 else 0.62  # neighbours' numbers at two heights
             lift = -bend / 2 if rows[0] == rows[1] else 0.0
-            at = (x1 + (x2 - x1) * share, y1 + (y2 - y1) * share + lift)
+            room = len(label) * CHARACTER
+            spots = [(x1 + (x2 - x1) * share, y1 + (y2 - y1) * share + lift) for share in _SHARES]
+            free = (
+                spot
+                for spot in spots
+                if all(
+                    abs(spot[0] - x) > (room + width) / 2 or abs(spot[1] - y) > LINE for x, y, width in taken
+                )
+            )
+            at = next(free, spots[0])
+            taken.append((*at, room))
             labels.append(_tag(at, label, DOWN if bundle.down else INK))
     yield from labels
     yield from _usual(chosen, places, usual, between)
@@ -305,7 +316,7 @@ def _legend(fabric: Fabric, chosen: Boxes, y: float, width: float) -> tuple[list
     entries += [(f'stroke="{rail_colour(rail)}" stroke-width="3"', f"rail {rail}") for rail in rails]
     if any(bundle.rail < 0 for bundle in chosen.bundles):
         entries.append(
-            (f'stroke="{rail_colour(-1)}" stroke-width="3"', "several rails" if rails else "cables")
+            (f'stroke="{rail_colour(-1)}" stroke-width="3"', "of no single rail" if rails else "cables")
         )
     if any(bundle.down for bundle in chosen.bundles):
         entries.append((f'stroke="{DOWN}" stroke-width="2.5" stroke-dasharray="6 4"', "down"))

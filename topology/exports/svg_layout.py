@@ -31,7 +31,7 @@ _GAP = 6.0  # between boxes
 _GROUP_GAP = 16.0  # more between boxes of two groups
 _NARROW = 24.0  # boxes narrower than this stand closer
 _LONE = 0.5  # of the whole width that the only box of a tier takes: its lines need room
-_LONGEST_UPRIGHT = 150.0
+_LONGEST_UPRIGHT = 190.0
 _RISE = 130.0  # between tiers, more where many lines cross
 
 
@@ -72,27 +72,27 @@ def lay_out(boxes: Boxes, texts: Sequence[Sequence[str]], top: float) -> tuple[l
         near[bundle.a].append(bundle.b)
         near[bundle.b].append(bundle.a)
     steps = {tier: _steps(boxes, rows[tier], sizes[tier].width) for tier in tiers}
-    # the widest tier is the yardstick; the others follow it upwards and downwards
-    anchor = max(tiers, key=lambda tier: sum(steps[tier]))
-    right = sum(steps[anchor])
-    centre[rows[anchor]] = np.cumsum(steps[anchor]) - sizes[anchor].width / 2
-    for tier in (
-        *(tier for tier in tiers if tier > anchor),
-        *(tier for tier in reversed(tiers) if tier < anchor),
-    ):
+    # hosts or leaves are the yardstick, whatever is wider; the other tiers follow them upwards and downwards
+    anchor = max(tiers, key=lambda tier: (tier <= 1, sum(steps[tier])))
+    right = max(sum(of_tier) for of_tier in steps.values())
+    slack = (right - sum(steps[anchor])) / len(steps[anchor])
+    ends = np.cumsum(np.array(steps[anchor]) + slack)
+    centre[rows[anchor]] = ends - (sizes[anchor].width + slack) / 2
+    upwards = [tier for tier in tiers if tier > anchor]
+    downwards = [tier for tier in reversed(tiers) if tier < anchor]
+    for tier in (*upwards, *downwards):
         if len(rows[tier]) == 1 and tier > 0:
             sizes[tier] = replace(sizes[tier], width=max(sizes[tier].width, right * _LONE))
         wanted = []
         for box in rows[tier]:
             others = [other for other in near[box] if (boxes.boxes[other].tier < tier) == (tier > anchor)]
             wanted.append(float(np.mean(centre[others])) if others else right / 2)
-        order = sorted(range(len(wanted)), key=lambda index: (round(wanted[index], 1), index))
         width = sizes[tier].width
-        placed = spread_out(_evened([wanted[index] for index in order], width, right), width + _gap(width))
+        placed = spread_out(_evened(wanted, width, right), width + _gap(width))
         # a row that ran out at a side is pushed back; it is never wider than the widest one
         placed += max(0.0, width / 2 - float(placed[0]))
         placed -= max(0.0, float(placed[-1]) + width / 2 - right)
-        centre[[rows[tier][index] for index in order]] = placed
+        centre[rows[tier]] = placed
     shift = SIDE + max(0.0, (NARROWEST - SIDE - right) / 2)
     y, edges = top, {}
     for tier in reversed(tiers):

@@ -28,7 +28,7 @@ def _recognises(source: Source) -> bool:
 def _read(source: Source) -> Said:
     """Nodes of kind `linux` are hosts; network systems and bridges are switches."""
     documents = load_all(source)
-    fields, said = Fields(source), Said(source.name, READER.name)
+    fields, said = Fields(source, documents), Said(source.name, READER.name)
     if len(documents) != 1:
         raise source.error("should be one mapping with a topology", 1)
     lab = fields.mapping(fields.mapping(documents[0], (0,)).get("topology"), (0, "topology"))

@@ -11,6 +11,8 @@ from topology.readers import jsontext
 from topology.readers.yamltext import Mapping, is_null
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from topology.readers.source import Source
 
 Path = tuple[str | int, ...]
@@ -20,15 +22,32 @@ _NO_PORT = re.compile(r"\s|--|[\x00-\x1f\x7f]")
 
 
 class Fields:
-    """Reads fields of the documents of one input."""
+    """Reads fields of the documents of one input; give them when they are YAML: mappings know their lines."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, documents: Sequence[Any] = ()) -> None:
         self._source = source
+        self._documents = documents
 
     def error(self, what: str, path: Path, item: Any = None) -> InputError:
         """An error about the value at a path, to raise."""
-        line = item.line if isinstance(item, Mapping) else jsontext.line_of(self._source, list(path))
+        if isinstance(item, Mapping):
+            line: int | None = item.line
+        elif self._documents:
+            line = self._line(path)
+        else:
+            line = jsontext.line_of(self._source, list(path))
         return self._source.error(what, line)
+
+    def _line(self, path: Path) -> int:
+        """Of the innermost mapping on the way to a path."""
+        line, value = 1, self._documents
+        for step in path:
+            try:
+                value = value[step]  # type: ignore[call-overload]
+            except (LookupError, TypeError):
+                break
+            line = value.line if isinstance(value, Mapping) else line
+        return line
 
     def entries(self, value: Any, path: Path) -> list[tuple[Path, dict[str, Any]]]:
         """The mappings of a list (none where the list is null), each with its path."""

@@ -22,7 +22,6 @@ MAX_MENTIONS = 100_000
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-,]++")
 _GRAMMAR = re.compile(r"(?:[A-Za-z0-9_.\-,]++|\[[0-9][0-9,\-]*+\])++")
-_FUNCTION = re.compile(r"(\w+)\{")
 _PARTS = re.compile(r"(?:[^,\[]++|\[[^\]]*+\])++")
 _BRACKETS = re.compile(r"\[([^\]]*+)\]")
 
@@ -46,10 +45,10 @@ class Hostlists:
             InputError: not Slurm's grammar, a hostlist function, too many names.
         """
         source = self._source
-        function = _FUNCTION.search(text)
-        if function is not None:
+        if "{" in text:
+            function = re.split(r"\W", text.partition("{")[0][-40:])[-1]
             raise source.error(
-                f"hostlist function {function[1]}{{}} needs a running Slurm; write the names out "
+                f"hostlist function {function}{{}} needs a running Slurm; write the names out "
                 f"(`scontrol show hostlist` on that cluster)",
                 line,
             )

@@ -49,20 +49,20 @@ class Oddities:
         if self.noise:
             number, text = self.noise[0]
             subnet.warn(
-                f"{len(self.noise)} lines are no part of the format, the first is line {number}: {text[:120]!r}",
+                f"lines that are no part of the format: {len(self.noise)}; the first is line {number}: {text[:120]!r}",
                 "where a scan timed out, parts of the subnet are missing: scan again",
                 lines=[number for number, _ in self.noise[:64]],
             )
         if self.rates:
             words = ", ".join(f"{word!r} ({count})" for word, count in self.rates.most_common(4))
             subnet.warn(
-                f"{self.rates.total()} ports have a rate that is not known: {words}",
+                f"ports with a rate that is not known: {self.rates.total()}, {words}",
                 "an older tool prints ??? for rates that came after it: use that of the fabric's own release",
                 rates=dict(self.rates.most_common(16)),
             )
         if self.without_block:
             subnet.warn(
-                f"{self.without_block} nodes are named by cables only and not described: the dump is cut or partial",
+                f"nodes that cables name and no line describes: {self.without_block}; the dump is cut or partial",
                 "scan the whole subnet, and give the whole file",
                 nodes=self.without_block,
             )

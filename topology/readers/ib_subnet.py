@@ -170,8 +170,8 @@ class Subnet:
                 check=CHECK,
                 status=Status.WARN,
                 where=ElementId.fabric(),
-                what=f"{unclear.total()} channel adapters do not say whose they are, by a vendor's description or by that "
-                f"of another adapter: {examples}; each is taken as a host of its own",
+                what=f"channel adapters that do not say whose they are, by a vendor's description or that of another "
+                f"adapter: {unclear.total()}, {examples}; each is taken as a host of its own",
                 evidence={"descriptions": dict(unclear.most_common(32))},
                 fix="let rdma-ndd set node descriptions to host and device name, and scan again",
             )

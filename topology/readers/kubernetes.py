@@ -29,7 +29,6 @@ def _read(source: Source) -> Said:
     The labels are those of the Kueue Topology in the same file where there is one, else of the first known family
     (topograph, EKS, GKE, OKE) that most nodes have. Nodes of the control plane are left out.
     """
-    fields = Fields(source)
     is_json = jsontext.looks_like(source, _JSON)
     documents = jsontext.load_all(source) if is_json else yamltext.load_all(source, templates=True)
     objects = [

@@ -131,14 +131,14 @@ def _tell(tables: list[_Table], subnet: Subnet) -> None:
     cut_off = [f"0x{table.guid:016x}" for table in tables if table.has_end and not table.ended]
     if cut_off:
         subnet.warn(
-            f"the tables of {len(cut_off)} switches have no end, or fewer lines than it says: {', '.join(cut_off[:4])}",
+            f"tables without an end, or with fewer lines than it says: {len(cut_off)}, of {', '.join(cut_off[:4])}",
             "dump them again: routes may be missing",
             switches=cut_off[:64],
         )
     twice = [table for table in tables if table.twice]
     if twice:
         subnet.warn(
-            f"{len(twice)} switches have two ports out for a LID, 0x{twice[0].guid:016x} for LID {twice[0].twice[0]}; "
+            f"switches with two ports out for a LID: {len(twice)}, 0x{twice[0].guid:016x} for LID {twice[0].twice[0]}; "
             "the first is kept",
             "give one dump",
             switches=[f"0x{table.guid:016x}" for table in twice[:64]],

@@ -141,7 +141,7 @@ def _numa(source: Source, around: list[xml.Element]) -> int:
     """The NUMA node of the innermost object that names exactly one; -1 where none does."""
     for part in reversed(around):
         if part.get("type") == "NUMANode" and "os_index" in part.attributes:
-            return xml.number(source, part, "os_index", -1)
+            return max(-1, xml.number(source, part, "os_index", -1))
         nodeset = part.get("nodeset")
         if nodeset:
             bits = _bits(source, part, nodeset)

@@ -125,7 +125,7 @@ def _device(source: Source, element: xml.Element) -> Device:
     if "dev" not in element.attributes:
         raise source.error(f"<{element.tag}> has no dev", element.line)
     dev = xml.number(source, element, "dev", 0, base=16)
-    if not 0 <= dev < 1 << 64:
+    if dev < 0:
         raise source.error(f"dev of <{element.tag}> is no 64-bit number", element.line)
     return Device(
         kind=element.tag,

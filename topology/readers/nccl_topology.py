@@ -135,7 +135,9 @@ def _describe(source: Source, said: Said, name: str, host: _Host) -> None:
     }
     near = nearest(distances)
     for index, (bus, above) in gpus.items():
-        said.gpu(name, index, bus=bus, nics=near[index], numa=xml.number(source, above[0], "numaid", -1))
+        said.gpu(
+            name, index, bus=bus, nics=near[index], numa=max(-1, xml.number(source, above[0], "numaid", -1))
+        )
     unknown = [element for element, _ in host.pcis if "class" not in element.attributes]
     if unknown and not gpus and not nics:
         said.findings.append(

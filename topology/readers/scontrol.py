@@ -64,7 +64,9 @@ def _read(source: Source) -> Said:
             tori.append(group)
     if len(kinds) != 1:
         lines = " and ".join(f"a {kind} on line {number}" for kind, number in kinds.items())
-        raise source.error(f"should be one topology, but has {lines or 'none'}")
+        raise source.error(
+            f"should be one topology, but has {lines or 'none'}", max(kinds.values(), default=1)
+        )
     if switches:
         slurm.add_tree(switches, whole=False)
     slurm.add_rings(rings)

@@ -63,7 +63,7 @@ def _read(source: Source) -> Said:
         else:
             groups.append(Group(name, pairs.get("nodes", ""), number))
     if not switches and not groups:
-        raise source.error("has no SwitchName, BlockName or RingName line with a value")
+        raise source.error("has no SwitchName, BlockName or RingName line", 1)
     slurm = Slurm(source, READER.name)
     if switches:
         slurm.add_tree(switches)
@@ -83,7 +83,8 @@ def records(source: Source) -> Iterator[tuple[int, dict[str, str]]]:
     Raises:
         InputError: something that is no pair, a key twice on a line, an include.
     """
-    begun, parts = 1, []
+    begun = 1
+    parts: list[str] = []
     for number, raw in enumerate([*source.text.split("\n"), ""], 1):
         line = _COMMENT.sub("", raw)
         if not parts:

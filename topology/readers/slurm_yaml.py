@@ -60,7 +60,7 @@ class _Yaml:
     def topology(self, entry: Any) -> tuple[Mapping, str, bool]:
         """An entry of the list with its type and whether it is the default."""
         if not isinstance(entry, Mapping):
-            raise self._source.error("an entry of the list is no mapping with `topology: NAME` first")
+            raise self._source.error("an entry of the list is no mapping with `topology: NAME` first", 1)
         if next(iter(entry), None) != "topology" or not isinstance(entry["topology"], str):
             raise self._source.error("a topology must begin with `topology: NAME`", entry.line)
         types = [kind for kind in _TYPES if kind in entry]

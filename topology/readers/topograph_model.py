@@ -33,7 +33,7 @@ def _read(source: Source) -> Said:
     unknown = sorted(set(model) - set(_SECTIONS))
     if unknown:
         raise source.error(f"{unknown[0][:40]!r} is no section of a topograph model", model.line)
-    reader = _Model(source)
+    reader = _Model(source, documents)
     reader.switches(model.get("switches"))
     reader.blocks(model.get("blocks"))
     reader.capacity_blocks(model.get("capacity_blocks"))
@@ -44,8 +44,8 @@ def _read(source: Source) -> Said:
 class _Model:
     """Adds one section after the other. A switch has one parent and a node one switch, or the model is refused."""
 
-    def __init__(self, source: Source) -> None:
-        self._fields = Fields(source)
+    def __init__(self, source: Source, documents: list[Any]) -> None:
+        self._fields = Fields(source, documents)
         self._lists = Hostlists(source)
         self._parent: dict[str, str] = {}
         self._switch_of_block: dict[str, str] = {}

@@ -25,6 +25,7 @@ MAX_ELEMENTS = 200_000
 
 _PIECE = 1 << 20
 _SKIPPED = re.compile(r"\s+|<\?|<!--|<!DOCTYPE", re.IGNORECASE)
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9]+")
 _TAG = re.compile(r"<([A-Za-z_][\w.-]*)")
 
 
@@ -141,22 +142,26 @@ def _reason(error: expat.ExpatError, open_: list[Element]) -> str:
 
 
 def number(source: Source, element: Element, name: str, default: int, base: int = 0) -> int:
-    """An attribute as an integer; `default` when it is not there.
+    """An attribute as an integer of 64 bits, signed, or unsigned where it is written in base 16; `default` without it.
+
+    Base 0 takes decimal (also with leading zeros) and 0x.
 
     Raises:
-        InputError: no integer.
+        InputError: no such integer.
     """
     text = element.attributes.get(name)
     if text is None:
         return default
-    octal = base == 0 and re.fullmatch(r"[+-]?0\d+", text[:41].strip()) is not None
+    digits = text.strip() if len(text) <= 40 else "x"
+    if base == 0 and _LEADING_ZERO.fullmatch(digits):
+        base = 10
     try:
-        # 41 characters are too many for Python's int only with a letter behind: no number here is that long
-        return int(text if len(text) <= 40 else "x", 10 if octal else base)
+        value = int(digits, base)
     except ValueError:
-        raise source.error(
-            f"{name}={text[:40]!r} of <{element.tag}> is no whole number", element.line
-        ) from None
+        value = 1 << 64
+    if not -(1 << 63) <= value < 1 << (64 if base == 16 else 63):
+        raise source.error(f"{name}={text[:40]!r} of <{element.tag}> is no whole number", element.line)
+    return value
 
 
 def decimal(source: Source, element: Element, name: str, default: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +35,7 @@ def counted(size, message, settings, devices):
     shares, number = [0.0] * n, 0
     while size > 0:
         sent = min(message, size)
-        piece = -(-(-(-sent // m)) // 128) * 128
+        piece = math.ceil(math.ceil(sent / m) / 128) * 128
         left = sent
         for i in range(m):
             part = min(piece, left)

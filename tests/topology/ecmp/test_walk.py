@@ -70,10 +70,8 @@ def test_walking_together_is_walking_alone(clos, seed, families, parallel, weigh
     table = {**plain.table, (leaf, group): NextHops(links, tuple(weights[: len(links)]))}
     routing = replace(plain, table=table, hashes=hashes)
     generator = np.random.default_rng(seed)
-    flows = [
-        FlowKey(*map(int, generator.choice(nics(fabric), 2)), 17, int(generator.integers(2**16)), 4791, 7)
-        for _ in range(40)
-    ]
+    ends = generator.choice(nics(fabric), (40, 2)).tolist()
+    flows = [FlowKey(a, b, 17, int(generator.integers(2**16)), 4791, 7) for a, b in ends]
 
     found = routing.paths(flows)
 

@@ -63,7 +63,7 @@ def test_recorded_files_in_detail(shared: Path) -> None:
 
 
 def test_the_example_in_full() -> None:
-    """hwloc 2: a switch's two levels count as one, RDMA names come first, the BMC's VGA is left out."""
+    """Of hwloc 2: a switch's two levels count as one, RDMA names come first, the BMC's VGA is left out."""
     said = READER.read(Source("x.xml", EXAMPLE.read_text()))
     assert {index: (gpu.bus, gpu.numa, gpu.nics) for (_, index), gpu in said.gpus.items()} == {
         0: ("0000:13:00.0", 0, ("mlx5_0",)),

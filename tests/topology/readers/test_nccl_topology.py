@@ -37,7 +37,7 @@ SAMPLES = {
     "rccl-topo_8p_rome_4nics.xml": (8, 4, 24),
 }
 
-NEAREST = {
+NEAREST: dict[str, dict[int, tuple[str, ...]]] = {
     # file: GPU -> its nearest NICs, read off the file by hand: the NICs under the same switch
     "aws-ofi-nccl-p4d-24xl-topo.xml": {0: ("0000:10:1b.0",), 3: ("0000:20:1b.0",), 7: ("0000:a0:1b.0",)},
     "aws-ofi-nccl-p5.48xl-topo.xml": {1: ("rdmap96s0", "rdmap97s0", "rdmap98s0", "rdmap99s0")},

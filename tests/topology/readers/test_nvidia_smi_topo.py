@@ -15,7 +15,7 @@ from topology.readers.single_host import DeviceLink
 
 EXAMPLE = Path(__file__).parent / "examples" / "nvidia-smi-topo.txt"
 
-SAMPLES = {
+SAMPLES: dict[str, tuple[int, int, int, str] | str] = {
     # file: (GPUs, NICs, pairs, words of the finding or of the error). GPUs and NICs counted in the head with
     #   head -n1 | grep -o 'GPU[0-9]\|NIC[0-9]*\|mlx5_[0-9]' | wc -l
     # pairs: n(n-1)/2 of all devices where all rows are there, else those that a row that is there tells
@@ -37,7 +37,7 @@ SAMPLES = {
     "two_gpu_ansi_header_nv12.txt": (2, 0, 1, ""),
 }
 
-DETAILS = {
+DETAILS: dict[str, dict[int, tuple[int, tuple[str, ...]]]] = {
     # file: GPU -> (NUMA node, nearest NICs), read off the matrix by eye
     "a800_nv8_9nic_partial.txt": {0: (0, ("NIC2",)), 1: (-1, ())},
     "c4140_v100_mlx5_named_column.txt": {3: (0, ("mlx5_0",))},

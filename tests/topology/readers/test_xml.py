@@ -88,7 +88,16 @@ def test_the_number_of_elements_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("12", 12), ("0x1F", 31), ("-1", -1), ("007", 7), ("-08", -8), (" 5 ", 5)]
+    ("text", "value"),
+    [
+        ("9223372036854775807", (1 << 63) - 1),
+        ("12", 12),
+        ("0x1F", 31),
+        ("-1", -1),
+        ("007", 7),
+        ("-08", -8),
+        (" 5 ", 5),
+    ],
 )
 def test_whole_numbers_are_read_as_written(text: str, value: int) -> None:
     """Decimal with or without leading zeros, hexadecimal with 0x."""
@@ -97,7 +106,7 @@ def test_whole_numbers_are_read_as_written(text: str, value: int) -> None:
     assert xml.number(Source("x", ""), element, "port", -1) == -1
 
 
-@pytest.mark.parametrize("text", ["", "x", "1.5", "9" * 5000, "0x", "1 2", "0" * 50])
+@pytest.mark.parametrize("text", ["", "x", "1.5", "9" * 5000, "9223372036854775808", "0x", "1 2", "0" * 41])
 def test_what_is_no_whole_number_is_an_error(text: str) -> None:
     """The error names the attribute, the element and its line."""
     with pytest.raises(InputError, match=r"^x:4: speed='.*' of <net> is no whole number$"):
