@@ -44,7 +44,9 @@ def vote(signatures: Mapping[str, Signature]) -> list[Verdict]:
     members: dict[Signature, list[str]] = {pod: [] for pod in pods}
     deviants: list[str] = []
     for host, signature in signatures.items():
-        fitting = [pod for pod in pods if _disagreement(signature, pod) == 0]
+        fitting = [signature] if signature in members else []
+        if not fitting and None in signature:
+            fitting = [pod for pod in pods if _disagreement(signature, pod) == 0]
         if fitting:
             members[fitting[0]].append(host)
         elif any(leaf is not None for leaf in signature):
