@@ -27,6 +27,9 @@ def plain(value: Any) -> Any:
     """
     if value is None or isinstance(value, bool):
         return value
+    # A fabric's columns have a million entries: those that need nothing are taken as a whole.
+    if type(value) in (list, tuple) and set(map(type, value)) <= {str, int, bool}:
+        return list(value)
     if isinstance(value, Enum):
         return plain(value.value)
     if isinstance(value, str | PurePath):

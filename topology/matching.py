@@ -56,8 +56,8 @@ def hardware_key(text: str) -> str:
 
 
 def is_anonymous(name: str) -> bool:
-    """Whether a node is named by its hardware identity alone, as where a NIC's firmware speaks LLDP."""
-    return bool(hardware_key(name))
+    """Whether a node is named by its hardware identity alone: a NIC's firmware speaks LLDP, `S-<GUID>` in a dump."""
+    return bool(hardware_key(re.sub(r"^[SHR]-(?=[0-9a-f]{16}$)", "", name)))
 
 
 class _Classes:

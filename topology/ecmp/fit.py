@@ -68,7 +68,7 @@ class Fit:
         by_chance: rows that a wrong hypothesis explains on average.
         chance: bound on the probability that any wrong hypothesis explains as many.
         tried: hypotheses in all.
-        others: specs of other presets that explain as many rows: more or other rows would tell them apart.
+        others: other presets of the family that explain as many rows: more or other rows would tell them apart.
         best: best candidates of the presets, for the record.
         reason: one sentence.
     """
@@ -159,14 +159,23 @@ def fit(
     if any_order and len(set(weights)) > 1:
         raise InputError("fit: the order of next hops with unequal weights cannot be learned")
     asked = list(candidates) if candidates is not None else presets(dst_qp=tuples.dst_qp is not None)
-    found = [
-        _best_of(hypotheses(base, tuples, weights, seeds), hop, hops, any_order, tolerance) for base in asked
-    ]
-    found.sort(key=lambda each: (each.spec is None, -each.explained))
-    tried = sum(each.tried for each in found)
+    # Presets with few hypotheses come first; once one is proved, only its own family is tried on, for what it looks like.
+    tested = sorted((hypotheses(base, tuples, weights, seeds) for base in asked), key=len)
     usual = float(np.bincount(hop).max()) / len(hop)
+    orders = factorial(hops) if any_order else 1
+    found: list[Candidate] = []
+    tried, proved = 0, ""
+    for each in tested:
+        if proved in {"", each.base.family}:
+            candidate = _best_of(each, hop, hops, any_order, tolerance)
+            found.append(candidate)
+            tried += candidate.tried
+            enough = candidate.spec is not None and candidate.explained >= (1 - tolerance) * len(hop)
+            if enough and _chance(len(hop), candidate.explained, usual, tried * orders) <= MAX_CHANCE:
+                proved = candidate.family
+    found.sort(key=lambda each: (each.spec is None, -each.explained))
     best = found[0] if found else Candidate("", (), None, 0, 0, tuple(range(hops)))
-    chance = _chance(len(hop), best.explained, usual, tried * (factorial(hops) if any_order else 1))
+    chance = _chance(len(hop), best.explained, usual, tried * orders)
     enough = best.spec is not None and best.explained >= (1 - tolerance) * len(hop)
     accepted = enough and chance <= MAX_CHANCE
     by = f"{best.family} explains {best.explained} of {len(hop)} rows, chance {usual * len(hop):.0f}"
@@ -175,7 +184,7 @@ def fit(
         reason = (
             f"{by}, but so few or so uneven rows prove nothing: probe more flows"
             if enough
-            else f"none of {tried} hypotheses of {len(asked)} presets: the best, {by}"
+            else f"none of {tried} hypotheses of {len(found)} presets: the best, {by}"
         )
     others = [
         each.spec

@@ -8,6 +8,7 @@ Other families' seeds can only be tried one by one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
@@ -78,7 +79,7 @@ class _Linear:
         self._bits = FAMILIES[base.family].bits
         self._width = base.width or self._bits
         self._weights = weights
-        self._plain = affine.values(self.base, tuples).astype(np.uint64)
+        self._tuples = tuples
         decided = _deciding_bits(base, weights, self._width)
         self._mask = decided or (1 << self._width) - 1
         places = [bit for bit in range(self._width) if self._mask >> bit & 1]
@@ -98,6 +99,11 @@ class _Linear:
 
     def __len__(self) -> int:
         return self._bits * len(self._constants)
+
+    @cached_property
+    def _plain(self) -> Words:
+        """(R,) results under seed 0, not rotated; made when first asked for, since tables are large."""
+        return affine.values(self.base, self._tuples).astype(np.uint64)
 
     def predicted(self, which: Ints, rows: Ints) -> Ints:
         offset, number = np.divmod(which, len(self._constants))

@@ -133,7 +133,7 @@ class ProbedPath:
 
 
 def tasks(probe_plan: ProbePlan, fabric: Fabric) -> dict[str, list[dict[str, Any]]]:
-    """Sending host -> the tasks of `topology.probing.prober:trace_all` there, in the order of the pairs."""
+    """Sending host -> the arguments of each `topology.probing.prober.trace` there, in the order of the pairs."""
     of_host: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for (src, dst), hops in zip(probe_plan.pairs, probe_plan.hops, strict=True):
         address, target = fabric.ports.address[src], fabric.ports.address[dst]
@@ -160,7 +160,7 @@ def read_answers(
         probe_plan: what was sent.
         pair: one of the plan's pairs.
         hops: routers on its way.
-        result: what `topology.probing.prober:trace` returned for it.
+        result: what `topology.probing.prober.trace` returned for it.
         fabric: whose addresses the routers answer with.
     """
     src, dst = pair

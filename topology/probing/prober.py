@@ -1,20 +1,28 @@
-"""Work function on a host: packets whose time to live ends at one router after the other. Standard library only.
+"""Runs on a host: packets whose time to live ends at one router after the other.
+
+Like `topology/collector.py` this one file is sent over standard input, with the tasks behind it, and imports nothing but
+the standard library; it must run on Python 3.6, hence annotations in quotes. One JSON line is printed.
 
 A probe is a datagram or a connection request of the flow in question: same addresses, ports, protocol and DSCP, so a
 switch hashes it as it hashes the flow. The router at which its time to live ends answers with ICMP "time exceeded";
 the kernel puts that on the socket's error queue (IP_RECVERR, ip(7)), which needs no privilege.
 """
 
-from __future__ import annotations
+# ruff: noqa: I002 (the future import of annotations is a syntax error before Python 3.7)
 
 import contextlib
 import errno
+import json
 import select
 import socket
 import struct
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+
+MYPY = False
+if MYPY:  # as mypy, but no Python 3.6, reads it
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
 # linux/in.h and linux/errqueue.h; the socket module of Python 3.11 lacks them.
 _IP_RECVERR = 11
@@ -30,15 +38,15 @@ _PACE_S = 0.005
 
 
 def trace(
-    flows: Sequence[Sequence[Any]],
-    hops: int,
+    flows: "Sequence[Sequence[Any]]",
+    hops: "int",
     *,
-    proto: int,
-    dscp: int,
-    packets_per_s: float,
-    wait_s: float,
-    tries: int,
-) -> dict[str, Any]:
+    proto: "int",
+    dscp: "int",
+    packets_per_s: "float",
+    wait_s: "float",
+    tries: "int",
+) -> "dict[str, Any]":
     """Probe flows hop by hop.
 
     Args:
@@ -70,33 +78,28 @@ def trace(
     }
 
 
-def trace_all(tasks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`trace` for one task after the other; a task is its arguments."""
-    return [trace(**task) for task in tasks]
-
-
 class _Prober:
-    def __init__(self, proto: int, dscp: int, packets_per_s: float, wait_s: float) -> None:
+    def __init__(self, proto: "int", dscp: "int", packets_per_s: "float", wait_s: "float") -> None:
         self._tcp = proto == socket.IPPROTO_TCP
         self._tos = dscp << 2
         self._packets_per_s = packets_per_s
         self._wait_s = wait_s
         self._owed = time.monotonic()
-        self.answers: dict[tuple[int, int], str] = {}
-        self.refused: dict[int, str] = {}
+        self.answers = {}  # type: dict[tuple[int, int], str]
+        self.refused = {}  # type: dict[int, str]
         self.sent = 0
 
-    def round(self, flows: Sequence[Sequence[Any]], probes: Sequence[tuple[int, int]]) -> None:
+    def round(self, flows: "Sequence[Sequence[Any]]", probes: "Sequence[tuple[int, int]]") -> None:
         """Send each probe once. Probes of one flow and different times to live are apart: TCP can have but one open."""
         for ttl in sorted({ttl for _, ttl in probes}):
             of_ttl = [index for index, own in probes if own == ttl and index not in self.refused]
             for first in range(0, len(of_ttl), _AT_ONCE):
                 self._batch(flows, of_ttl[first : first + _AT_ONCE], ttl)
 
-    def _batch(self, flows: Sequence[Sequence[Any]], indices: Sequence[int], ttl: int) -> None:
+    def _batch(self, flows: "Sequence[Sequence[Any]]", indices: "Sequence[int]", ttl: "int") -> None:
         with contextlib.ExitStack() as stack:
             poller = select.poll()
-            waiting: dict[int, tuple[socket.socket, int]] = {}
+            waiting = {}  # type: dict[int, tuple[socket.socket, int]]
             for index in indices:
                 sock = self._opened(flows[index], index, ttl)
                 if sock is None:
@@ -107,10 +110,10 @@ class _Prober:
                 self._send(sock, flows[index], index, ttl)
                 self._pace(poller, waiting, ttl)
             until = time.monotonic() + self._wait_s
-            while waiting and (left := until - time.monotonic()) > 0:
-                self._collect(poller, waiting, ttl, left)
+            while waiting and time.monotonic() < until:
+                self._collect(poller, waiting, ttl, until - time.monotonic())
 
-    def _opened(self, flow: Sequence[Any], index: int, ttl: int) -> socket.socket | None:
+    def _opened(self, flow: "Sequence[Any]", index: "int", ttl: "int") -> "socket.socket | None":
         kind = socket.SOCK_STREAM if self._tcp else socket.SOCK_DGRAM
         sock = socket.socket(socket.AF_INET, kind)
         try:
@@ -129,7 +132,7 @@ class _Prober:
             return None
         return sock
 
-    def _send(self, sock: socket.socket, flow: Sequence[Any], index: int, ttl: int) -> None:
+    def _send(self, sock: "socket.socket", flow: "Sequence[Any]", index: "int", ttl: "int") -> None:
         self.sent += 1
         try:
             sock.connect((flow[2], flow[3]))
@@ -142,16 +145,22 @@ class _Prober:
             if error.errno not in {errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.EINPROGRESS}:
                 self.refused[index] = error.strerror or str(error)
 
-    def _pace(self, poller: select.poll, waiting: dict[int, tuple[socket.socket, int]], ttl: int) -> None:
+    def _pace(
+        self, poller: "select.poll", waiting: "dict[int, tuple[socket.socket, int]]", ttl: "int"
+    ) -> None:
         self._owed = max(self._owed, time.monotonic() - _PACE_S) + 1 / self._packets_per_s
         ahead = self._owed - time.monotonic()
         if ahead > _PACE_S:
             until = time.monotonic() + ahead
-            while (left := until - time.monotonic()) > 0:
-                self._collect(poller, waiting, ttl, left)
+            while time.monotonic() < until:
+                self._collect(poller, waiting, ttl, until - time.monotonic())
 
     def _collect(
-        self, poller: select.poll, waiting: dict[int, tuple[socket.socket, int]], ttl: int, timeout_s: float
+        self,
+        poller: "select.poll",
+        waiting: "dict[int, tuple[socket.socket, int]]",
+        ttl: "int",
+        timeout_s: "float",
     ) -> None:
         if not waiting:
             time.sleep(timeout_s)
@@ -164,7 +173,7 @@ class _Prober:
             del waiting[descriptor]
 
 
-def _offenders(sock: socket.socket) -> Iterator[str]:
+def _offenders(sock: "socket.socket") -> "Iterator[str]":
     """Addresses of the routers whose errors are queued on a socket."""
     while True:
         try:
@@ -179,3 +188,7 @@ def _offenders(sock: socket.socket) -> Iterator[str]:
             if origin == _ORIGIN_ICMP and (icmp_type == _TIME_EXCEEDED or arrived):
                 # struct sockaddr_in follows: family, port, address.
                 yield socket.inet_ntoa(data[_EXTENDED_ERROR.size + 4 : _EXTENDED_ERROR.size + 8])
+
+
+if __name__ == "__main__":
+    print(json.dumps([trace(**task) for task in json.load(sys.stdin)]))

@@ -1,50 +1,51 @@
-"""Send the probes of a plan from the hosts' agents."""
+"""Send the probes of a plan from its hosts: the prober's source and its tasks go over standard input."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from nettune.checks import Finding, Status
+from nettune.errors import NettuneError
+from nettune.launch.base import Command
 from topology.probing.paths import ProbedPath, ProbePlan, read_answers, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nettune.launch import Agents
+    from nettune.launch.base import Outcome
+    from topology.discovery.collect import Run
     from topology.fabric import Fabric
 
+# The source stands in front of its input; the system's own Python is preferred, as for the collector.
+_PYTHON = (
+    'p=/usr/bin/python3; [ -x "$p" ] || p=python3; exec "$p" -I -S -c '
+    '\'import sys; exec(compile(sys.stdin.buffer.read(int(sys.argv[1])), "prober", "exec"))\' "$1"'
+)
 
-def probe(
-    agents: Agents, hosts: Sequence[str], probe_plan: ProbePlan, fabric: Fabric
-) -> tuple[list[ProbedPath], list[Finding]]:
+
+def probe(run: Run, probe_plan: ProbePlan, fabric: Fabric) -> tuple[list[ProbedPath], list[Finding]]:
     """Paths of all flows of a plan, and findings about routers that did not answer and ports that could not be had.
 
     Args:
-        agents: one for each host.
-        hosts: their hosts, in the agents' order.
+        run: how commands are run on hosts.
         probe_plan: what to send.
         fabric: whose addresses the routers answer with.
 
     Raises:
-        AgentError: a host's agent died, or did not end in time.
+        NettuneError: a host could not be reached, has no Python 3, or did not end in time.
     """
     work = tasks(probe_plan, fabric)
-    senders = [rank for rank, host in enumerate(hosts) if host in work]
-    most = max(
-        sum(len(task["flows"]) * task["hops"] * task["tries"] for task in of_host)
-        for of_host in work.values()
-    )
-    # Each batch of a round waits for its last answers.
-    rounds = sum(probe_plan.hops) * probe_plan.tries * (1 + len(probe_plan.sports) // 256)
-    limit_s = 30 + 2 * most / probe_plan.packets_per_s + rounds * probe_plan.wait_s
-    answers = agents.call(
-        "topology.probing.prober:trace_all",
-        lambda rank: {"tasks": work[hosts[rank]]},
-        ranks=senders,
-        timeout_s=limit_s,
-    )
-    results = {hosts[rank]: iter(result) for rank, result in zip(senders, answers, strict=True)}
+    source = _source()
+    commands = [
+        Command(host, ["sh", "-c", _PYTHON, "sh", str(len(source))], stdin=source + json.dumps(todo).encode())
+        for host, todo in work.items()
+    ]
+    outcomes = run(commands, _limit_s(probe_plan, work))
+    results = {outcome.host: iter(_printed(outcome)) for outcome in outcomes}
     paths: list[ProbedPath] = []
     findings: list[Finding] = []
     for pair, hops in zip(probe_plan.pairs, probe_plan.hops, strict=True):
@@ -53,6 +54,35 @@ def probe(
         paths += found
         findings += _told(found, pair, len(result["refused"]), fabric)
     return paths, findings
+
+
+@cache
+def _source() -> bytes:
+    return files("topology.probing").joinpath("prober.py").read_bytes()
+
+
+def _limit_s(probe_plan: ProbePlan, work: dict[str, list[dict[str, Any]]]) -> float:
+    """Time in which the slowest host must be done, if every probe is sent as often as it may be."""
+    most = max(
+        sum(len(task["flows"]) * task["hops"] * task["tries"] for task in todo) for todo in work.values()
+    )
+    # Each batch of a round waits for its last answers.
+    rounds = sum(probe_plan.hops) * probe_plan.tries * (1 + len(probe_plan.sports) // 256)
+    limit_s: float = 30 + 2 * most / probe_plan.packets_per_s + rounds * probe_plan.wait_s
+    return limit_s
+
+
+def _printed(outcome: Outcome) -> list[dict[str, Any]]:
+    last = outcome.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+    if outcome.timed_out:
+        raise NettuneError(f"{outcome.host}: probing did not end in its time; send fewer probes, or faster")
+    if outcome.rc != 0:
+        raise NettuneError(f"{outcome.host}: probing failed: {last[0][:300]}", outcome.stderr)
+    try:
+        found: list[dict[str, Any]] = json.loads(outcome.stdout.rstrip().rpartition("\n")[2])
+    except ValueError as error:
+        raise NettuneError(f"{outcome.host}: printed no paths ({error}); was its output cut?") from error
+    return found
 
 
 def _told(paths: Sequence[ProbedPath], pair: tuple[int, int], refused: int, fabric: Fabric) -> list[Finding]:

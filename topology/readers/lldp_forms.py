@@ -193,10 +193,11 @@ def from_keyvalue(source: Source) -> list[Printed]:
                 if match[part]:
                     entry.setdefault(f"{part}.{match[part]}", match["text"])
         elif local is not None:
-            if kind != "chassis" or f"chassis.{local['chassis']}" in entry.keys() & {"chassis.name"}:
+            key = f"chassis.{local['chassis']}"
+            if kind != "chassis" or (key in entry and not key.startswith("chassis.mgmt")):
                 close()
                 kind, entry = "chassis", {}
-            entry.setdefault(f"chassis.{local['chassis']}", local["text"])
+            entry.setdefault(key, local["text"])
     close()
     return outputs
 

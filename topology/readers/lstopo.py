@@ -25,10 +25,9 @@ from topology.readers.single_host import (
     is_accelerator_class,
     is_network_class,
     link_layer,
-    nearest,
+    nearest_in_tree,
     pci_address,
     pci_order,
-    pci_path,
 )
 
 if TYPE_CHECKING:
@@ -88,11 +87,11 @@ def _read(source: Source) -> Said:
             for nic in _say_nics(source, said, host, device):
                 nics.setdefault(nic, device)
     gpus = _accelerators(devices)
-    near = nearest(
-        {
-            index: {nic: pci_path(gpu.above, other.above, 2) for nic, other in nics.items()}
-            for index, gpu in gpus.items()
-        }
+    near = nearest_in_tree(
+        source,
+        {index: gpu.above for index, gpu in gpus.items()},
+        {nic: device.above for nic, device in nics.items()},
+        bridges=2,
     )
     for index, gpu in gpus.items():
         said.gpu(host, index, bus=gpu.bus, numa=gpu.numa, nics=near[index])

@@ -13,6 +13,7 @@ hosts: a dump of an NVLink domain that spans hosts (MNNVL).
 from __future__ import annotations
 
 import string
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,9 @@ from topology.readers.single_host import (
     is_accelerator_class,
     is_network_class,
     link_layer,
-    nearest,
+    nearest_in_tree,
     pci_address,
     pci_order,
-    pci_path,
 )
 
 if TYPE_CHECKING:
@@ -129,11 +129,12 @@ def _hosts(source: Source, top: xml.Element) -> dict[str, _Host]:
 def _describe(source: Source, said: Said, name: str, host: _Host) -> None:
     gpus = _gpus(source, said, name, host)
     nics = _nics(source, said, name, host)
-    distances = {
-        index: {nic: pci_path(_ids(above), _ids(other), 1) for nic, other in nics.items()}
-        for index, (_, above) in gpus.items()
-    }
-    near = nearest(distances)
+    near = nearest_in_tree(
+        source,
+        {index: _ids(above) for index, (_, above) in gpus.items()},
+        {nic: _ids(above) for nic, above in nics.items()},
+        bridges=1,
+    )
     for index, (bus, above) in gpus.items():
         said.gpu(
             name, index, bus=bus, nics=near[index], numa=max(-1, xml.number(source, above[0], "numaid", -1))
@@ -196,11 +197,11 @@ def _gpus(
 def _nics(source: Source, said: Said, name: str, host: _Host) -> dict[str, tuple[xml.Element, ...]]:
     """NIC -> CPU and bridges above its PCI device; each becomes a port of the host."""
     found: dict[str, tuple[xml.Element, ...]] = {}
-    names = [element.get("name") for element, _ in host.nets if "dev" in element.attributes]
+    many = Counter(element.get("name") for element, _ in host.nets if "dev" in element.attributes)
     for element, above in host.nets:
         device = element.get("name") or f"net{element.get('dev')}"
         port = xml.number(source, element, "port", 1)
-        nic = f"{device}:{port}" if names.count(element.get("name")) > 1 and port > 1 else device
+        nic = f"{device}:{port}" if many[element.get("name")] > 1 and port > 1 else device
         nic = _port_name(source, element, nic)
         if "dev" not in element.attributes:
             said.dropped[str(ElementId.nic(name, nic))] = f"line {element.line}: no dev, NCCL ignores it"

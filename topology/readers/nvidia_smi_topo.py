@@ -17,6 +17,7 @@ from topology.columns import NodeKind
 from topology.readers.registry import Reader
 from topology.readers.said import Said
 from topology.readers.single_host import DeviceLink, default_host, nearest
+from topology.readers.textlines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ _SAME = {"PSB": "PIX", "SOC": "SYS", "X": "PIX"}
 
 def _plain(source: Source) -> Iterator[tuple[int, str]]:
     """(number, text) of the lines, without escapes."""
-    for number, line in enumerate(source.text.split("\n"), 1):
+    for number, line in enumerate(lines_of(source.text), 1):
         yield number, _ESCAPE.sub("", line).rstrip()
 
 
@@ -59,11 +60,10 @@ def _recognises(source: Source) -> bool:
 
 
 def _read(source: Source) -> Said:
-    lines = list(_plain(source))
-    at = next((index for index, (_, line) in enumerate(lines) if _is_head(line.split())), None)
-    if at is None:
+    lines = _plain(source)
+    head_line, head = next(((number, line) for number, line in lines if _is_head(line.split())), (0, ""))
+    if not head_line:
         raise source.error("has no head of a matrix (GPU0 GPU1 ...); give the output of `nvidia-smi topo -m`")
-    head_line, head = lines[at]
     cells = _HEAD_CELL.findall(head)
     devices = [cell for cell in cells if not cell.endswith((" Affinity", " ID"))]
     extra = [cell for cell in cells if cell.endswith((" Affinity", " ID"))]
@@ -71,7 +71,7 @@ def _read(source: Source) -> Said:
         raise source.error("names a device twice or too many in the head of the matrix", head_line)
     rows: dict[str, tuple[int, list[str], list[str]]] = {}
     names: dict[str, str] = {}
-    for number, line in lines[at + 1 :]:
+    for number, line in lines:
         words = line.split()
         if words and words[0] in devices and len(words) > 1:
             if words[0] in rows:

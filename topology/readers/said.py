@@ -94,7 +94,6 @@ class Said:
         format: name of the reader that understood it.
         nodes, ports, links, gpus: by name, by (node, port), by the two ends in order, by (host, index).
         forwarding: InfiniBand forwarding: switch -> LID -> number of the port out.
-        ports_by_number: (switch, port number) -> port name, where names are not the numbers that `forwarding` has.
         events: what is no part of a fabric: lines of an NCCL log, rings, link types between devices.
         dropped: element -> why it was left out.
         findings: contradictions and what could not be used.

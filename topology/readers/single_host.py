@@ -23,6 +23,9 @@ DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Kinds of PCI paths from near to far, as nvidia-smi and NCCL name them: at most one PCI bridge, several bridges, the
 host bridge, several host bridges of one NUMA node, between NUMA nodes."""
 
+MAX_PAIRS = 100_000
+"""Most pairs of an accelerator and a NIC on a host: 16 x 72 is much."""
+
 _BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])", re.IGNORECASE)
 
 
@@ -109,6 +112,29 @@ def pci_path(a: Sequence[Hashable], b: Sequence[Hashable], bridges: int) -> str:
     if common == bridges:
         return "PHB"
     return "NODE" if common else "SYS"
+
+
+def nearest_in_tree(
+    source: Source,
+    gpus: Mapping[int, Sequence[Hashable]],
+    nics: Mapping[str, Sequence[Hashable]],
+    bridges: int,
+) -> dict[int, tuple[str, ...]]:
+    """`nearest` for devices in a PCI tree, by what is above each: see `pci_path`.
+
+    Raises:
+        InputError: more pairs than any host has.
+    """
+    if len(gpus) * len(nics) > MAX_PAIRS:
+        raise source.error(
+            f"has {len(gpus)} accelerators and {len(nics)} NICs on one host: no host has that many"
+        )
+    return nearest(
+        {
+            index: {nic: pci_path(above, other, bridges) for nic, other in nics.items()}
+            for index, above in gpus.items()
+        }
+    )
 
 
 def nearest(distances: Mapping[int, Mapping[str, str]]) -> dict[int, tuple[str, ...]]:

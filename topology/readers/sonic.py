@@ -148,7 +148,7 @@ def _hash(switch: str, row: dict[str, Any]) -> SwitchHash:
     fields, algorithms = {}, {}
     for key, value in row.items():
         use, _, rest = key.partition("_hash")
-        words = re.split(r"[_@]+", rest.strip("_@"))
+        words = rest.strip("_@").split("_")
         if words == ["algorithm"]:
             algorithms[use] = str(value)
         elif isinstance(value, list):

@@ -105,8 +105,8 @@ def test_fields_that_ignore_the_roce_port_cost_bandwidth(clos):
     (finding,) = findings(blind)["ecmp-fields"]
 
     assert finding.status is Status.FAIL
-    # 4 balls in 4 bins; 64 balls do better.
-    assert finding.evidence["efficiency"] == pytest.approx(0.477, abs=0.05)
+    # 4 balls in 4 bins leave 0.477, the worse of two leaves less; 64 balls leave more.
+    assert 0.33 < finding.evidence["efficiency"] < 0.477
     assert finding.evidence["efficiency_with_port"] > 0.62
     for fields in (("src_ip", "dst_ip", "sport"), ("src_ip", "dst_ip", "dst_qp")):
         seeing = each_its_own(blind, fields=fields)

@@ -396,6 +396,41 @@ def test_keyvalue() -> None:
             said(bad, "g1.keyvalue")
 
 
+def own_keyvalue(node: str, number: int) -> str:
+    chassis = (
+        f"chassis.mac={MAC.format(number)}\n{{0}}chassis.name={node}\n{{0}}chassis.mgmt-ip=192.0.2.{number}\n"
+    )
+    chassis += "{0}chassis.mgmt-ip=fe80::1\n{0}chassis.Station.enabled=on\n"
+    text = "{0}" + chassis
+    ports = "".join(
+        f"lldp.ens{port}f0.status=RX and TX\n"
+        + text.format(f"lldp.ens{port}f0.")
+        + f"lldp.ens{port}f0.port.ifname=ens{port}f0\n"
+        for port in (1, 2)
+    )
+    return text.format("local-chassis.") + ports
+
+
+def test_keyvalue_of_several_nodes() -> None:
+    """`show chassis` and `show interfaces` of two nodes in one file: each port is its own node's, no cable anywhere."""
+    result = said(own_keyvalue("g1", 1) + own_keyvalue("g2", 2), "all.keyvalue")
+    assert list(result.ports) == [(node, port) for node in ("g1", "g2") for port in ("ens1f0", "ens2f0")]
+    assert {name: (node.kind, node.guid) for name, node in result.nodes.items()} == {
+        "g1": (NodeKind.HOST, MAC.format(1)),
+        "g2": (NodeKind.HOST, MAC.format(2)),
+    }
+    assert not result.links
+    assert not result.findings
+    chassis = own_keyvalue("g1", 1).split("lldp.", 1)[0] + own_keyvalue("g2", 2).split("lldp.", 1)[0]
+    assert list(said(chassis, "all.keyvalue").nodes) == ["g1", "g2"]
+
+
+def test_a_name_that_is_a_hardware_address_is_none() -> None:
+    """Some firmware tells its MAC as its name: no node is called so."""
+    result = said(neighbors(json0("ens1f0", MAC.format(7), ("mac", MAC.format(7)))))
+    assert (list(result.nodes), len(result.events)) == (["g1"], 1)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -168,3 +168,9 @@ def test_no_line_is_lost_and_none_brings_it_down(pieces: list[str], data: st.Dat
         if not line.strip() or line.rstrip().endswith(("INFO", "WARN")) or "vendor" in line[:80]
     }
     assert set(range(1, len(lines) + 1)) - {event.line for event in found} <= blank_or_continued
+
+
+def test_text_far_before_a_prefix_is_kept() -> None:
+    """What is too long for a stamp is an event of its own."""
+    before, event = events("x " * 500 + f"{P}Using network IB")
+    assert (before.text.split(), event.name, event.stamp) == (["x"] * 500, "IB", "")

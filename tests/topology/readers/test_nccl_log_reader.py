@@ -94,6 +94,18 @@ def test_interfaces_are_nics_only_where_sockets_are_used() -> None:
     assert list(log(ib, sockets, "Using network Socket").ports) == [("h", "mlx5_0"), ("h", "eth0")]
 
 
+def test_torn_names_and_addresses_are_left_out() -> None:
+    """A log is read as far as it tells."""
+    said = log(
+        "NET/Socket : Using [0]eth0:10.0.0.1<0> [1]e--th1:10.0.0.2<0> [2]eth2:10.0.0<0> [3]ib0:fe80::1%ib0<0>"
+    )
+    assert {name: port.address for (_, name), port in said.ports.items()} == {
+        "eth0": "10.0.0.1",
+        "eth2": "",
+        "ib0": "fe80::1",
+    }
+
+
 def test_infiniband_queue_pairs_tell_lid_and_subnet() -> None:
     """By number of the RDMA device."""
     said = log(

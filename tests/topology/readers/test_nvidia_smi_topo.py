@@ -122,6 +122,15 @@ def test_an_affinity_that_the_driver_does_not_know_moves_nothing() -> None:
     assert said.gpus["h", 0].numa == 1
 
 
+def test_a_last_row_that_ends_in_its_affinity_is_a_finding() -> None:
+    """Its links are whole; which NUMA node it has is not told, for the cell may be cut, too."""
+    said = smi("\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\tX\tSYS\t0-7\t0\nGPU1\tSYS\tX\t8-1")
+    assert [gpu.numa for gpu in said.gpus.values()] == [0, -1]
+    assert [finding.what for finding in said.findings] == [
+        "the matrix is not whole: the row of GPU1 ends before its affinity"
+    ]
+
+
 @pytest.mark.parametrize(
     ("cells", "near"),
     [

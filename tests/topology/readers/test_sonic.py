@@ -86,6 +86,19 @@ def test_both_spellings_of_hash_keys_are_one() -> None:
     assert fields == [{"ecmp ipv4 rdma": ("SRC_IP",)}] * 2
 
 
+def test_the_first_address_of_version_4_counts() -> None:
+    """A port may have several addresses; flows are IPv4 where there is one."""
+    keys = [
+        "Ethernet0",
+        "Ethernet0|fc00::1/126",
+        "Ethernet0|10.0.0.0/31",
+        "Ethernet0|10.9.9.9/31",
+        "Ethernet4|fc00::5/126",
+    ]
+    ports = said({"PORT": {}, "INTERFACE": {key: {} for key in keys}}).ports
+    assert [ports["tor-1", port].address for port in ("Ethernet0", "Ethernet4")] == ["10.0.0.0", "fc00::5"]
+
+
 def test_without_a_hostname_the_file_names_the_switch() -> None:
     """The file's name stands in, with `.config_db` as a suffix."""
     assert list(said({"PORT": {"Ethernet0": {"speed": "100000"}}}).nodes) == ["tor-1"]

@@ -58,6 +58,9 @@ class Prefixes:
                 if not begin and len(self._seen) < _MOST_SEEN:
                     self._seen[before] = known
             writer, stamp, where, prefix_at = known
+            if begin == 0 and window > 0:  # so much before a prefix is no stamp
+                yield Message((number, NOBODY, "", ""), "", line[: window + prefix_at])
+                stamp = "" if prefix_at else stamp
             if begin and writer is NOBODY:  # words of a message, not the begin of another
                 continue
             cut = window + prefix_at
@@ -84,7 +87,7 @@ class Prefixes:
             identity = _IDENTITY.fullmatch(words[position - 1].rsplit(None, 1)[-1]) if position else None
             if identity is None:
                 return self._writer("", "-1", "-1", device[1]), _stamp(words[:position]), where, 0
-            host = identity[1].rpartition(":")[2]
+            host = identity[1].rpartition(":")[2].lstrip("\"'")
             if torn:
                 host = self._known(host)
             begin = text.rfind(f"{host}:{identity[2]}:{identity[3]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,10 +27,9 @@ from topology.readers.nccl_log.tokenizer import tokenize
 from topology.readers.registry import Reader
 from topology.readers.said import Said
 from topology.readers.single_host import default_host
+from topology.readers.textlines import lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from topology.readers.source import Source
 
 NAME = "nccl-log"
@@ -38,6 +38,9 @@ _LOG = re.compile(r"(?:^|\s)NCCL (?:INFO|WARN) ", re.MULTILINE)
 _RAS = re.compile(r"^[NR]CCL version \S+ compiled with ", re.MULTILINE)
 _TELLS = (NetUsing, NetDevice, CommInit, QueuePair)
 """Events that tell something of the host even where its name is missing."""
+
+_DEVICE_NAME = re.compile(r"(?!.*--)[\w.+@-]{1,64}")
+"""RDMA devices and interfaces; other names come from torn lines."""
 
 _PARTS = ("=== System : maxBw ", "ProcessGroupNCCL.cpp:")
 
@@ -52,17 +55,6 @@ class _Host:
     inits: dict[tuple[int, str], CommInit] = field(default_factory=dict)
     pairs: dict[tuple[int, int], QueuePair] = field(default_factory=dict)
     direct: dict[str, dict[int, int]] = field(default_factory=dict)
-
-
-def lines_of(text: str) -> Iterator[str]:
-    """The lines of a text one after the other, without a copy of it."""
-    begin = 0
-    while begin < len(text):
-        end = text.find("\n", begin)
-        if end < 0:
-            end = len(text)
-        yield text[begin:end]
-        begin = end + 1
 
 
 def _recognises(source: Source) -> bool:
@@ -104,8 +96,9 @@ def _learn(host: _Host, event: Event) -> None:
         case NetUsing():
             used = host.used.setdefault(event.transport, {})
             for device in event.devices:
-                used.setdefault((device.index, device.name, device.port), device)
-        case NetDevice():
+                if _DEVICE_NAME.fullmatch(device.name):
+                    used.setdefault((device.index, device.name, device.port), device)
+        case NetDevice() if _DEVICE_NAME.fullmatch(event.name):
             host.devices.setdefault((event.index, event.name, event.port), event)
         case NetworkChosen():
             host.chosen = host.chosen or event.name
@@ -117,6 +110,14 @@ def _learn(host: _Host, event: Event) -> None:
             host.direct.setdefault(event.bus, {}).setdefault(event.hca, event.distance)
         case _:
             pass
+
+
+def _address(text: str) -> str:
+    """An IP address without its zone; empty where a line is torn."""
+    try:
+        return str(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return ""
 
 
 def _describe(said: Said, name: str, host: _Host) -> None:
@@ -146,7 +147,7 @@ def _describe(said: Said, name: str, host: _Host) -> None:
         if transport == host.chosen or (not rdma and not host.chosen):
             for interface in listed.values():
                 if not interface.link_layer:
-                    said.port(name, interface.name, address=interface.address.partition("%")[0])
+                    said.port(name, interface.name, address=_address(interface.address))
     for (index, bus), init in host.inits.items():
         near = host.direct.get(bus, {})
         best = min(near.values(), default=0)
