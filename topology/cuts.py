@@ -33,6 +33,8 @@ class Parts:
         of_port: (P,) part of each NIC's port row; -1 elsewhere.
         out_gbps, in_gbps: (M,) speed of all cables that leave, and that enter; infinite where one is unknown.
         names: (M,) for tables.
+        out_cables, in_cables: (M,) how many cables that are.
+        inside: (P,) part that each port is inside of, on switches too; -1 outside of all.
     """
 
     level: str
@@ -41,6 +43,9 @@ class Parts:
     out_gbps: Floats
     in_gbps: Floats
     names: tuple[str, ...]
+    out_cables: Ints
+    in_cables: Ints
+    inside: Ints
 
 
 def nic_parts(fabric: Fabric) -> list[Parts]:
@@ -49,11 +54,27 @@ def nic_parts(fabric: Fabric) -> list[Parts]:
     Hosts do not forward, so the NICs of one host are ends of their own: a rail's leaf is a cut even where rails meet
     again in the hosts.
     """
+    nics, end = _nic_ends(fabric)
+    names = [str(fabric.port_element(int(row))) for row in nics]
+    return _families(fabric, end, names, "nic")
+
+
+def tier_parts(fabric: Fabric) -> list[Parts]:
+    """The levels of `nic_parts` above the NICs themselves: cheap on fabrics of tens of thousands of NICs."""
+    nics, end = _nic_ends(fabric)
+    found = [
+        _parts(fabric, level, tier, end, ["a NIC with no switch"] * len(nics), "nic")
+        for level, tier in _levels(fabric, "nic")[1:]
+    ]
+    return [parts for parts in found if len(parts.names) > 1]
+
+
+def _nic_ends(fabric: Fabric) -> tuple[Ints, Ints]:
+    """Port rows of the NICs, and the (P,) number of each port's NIC, -1 on switches."""
     nics = np.flatnonzero(fabric.nodes.kind[fabric.ports.node] == NodeKind.HOST)
     end = np.full(len(fabric.ports.name), -1, dtype=np.int64)
     end[nics] = np.arange(len(nics))
-    names = [str(fabric.port_element(int(row))) for row in nics]
-    return _families(fabric, end, names, "nic")
+    return nics, end
 
 
 def host_parts(fabric: Fabric) -> list[Parts]:
@@ -114,16 +135,19 @@ def _parts(fabric: Fabric, level: str, tier: int, end: Ints, end_names: list[str
     crosses = np.repeat(up, 2) & (sender != receiver)
     # A cable of unknown speed may be as fast as one likes; only then the bound stays a bound.
     speed = np.where(fabric.directed_gbps > 0, fabric.directed_gbps, np.inf)
-    out_gbps, in_gbps = np.zeros(len(used)), np.zeros(len(used))
-    for side, total in ((sender, out_gbps), (receiver, in_gbps)):
-        rows = crosses & (side >= 0)
-        np.add.at(total, side[rows], speed[rows])
+    (out_gbps, out_cables), (in_gbps, in_cables) = (
+        (
+            np.bincount(side[rows], speed[rows], minlength=len(used)).astype(np.float64),
+            np.bincount(side[rows], minlength=len(used)).astype(np.int64),
+        )
+        for side, rows in ((side, crosses & (side >= 0)) for side in (sender, receiver))
+    )
     of_port = np.where(end >= 0, part_of_end[end], -1)
     of_node = np.full(len(fabric.nodes.name), -1, dtype=np.int64)
     if kind == "host":
         of_node[fabric.ports.node[end >= 0]] = of_port[end >= 0]
     names = tuple(end_names) if tier == 0 else _piece_names(fabric, piece, used, vertex_of_node)
-    return Parts(level, of_node, of_port, out_gbps, in_gbps, names)
+    return Parts(level, of_node, of_port, out_gbps, in_gbps, names, out_cables, in_cables, part)
 
 
 def _piece_names(fabric: Fabric, piece: Ints, used: Ints, vertex_of_node: Ints) -> tuple[str, ...]:

@@ -82,6 +82,15 @@ class StepTraffic(Protocol):
         ...
 
 
+def domain_of(traffic: StepTraffic) -> int:
+    """Consecutive ranks whose traffic among each other the traffic leaves out; 1 where it leaves nothing out.
+
+    Traffic that leaves out what stays inside hosts or accelerator domains says so by an attribute `domain`; a placement
+    must then keep these ranks together.
+    """
+    return int(getattr(traffic, "domain", 1))
+
+
 def check_step(traffic: StepTraffic, ranks: int) -> None:
     """Refuse a step that cannot be timed on `ranks` ranks that were placed.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from nettune.workflows.run import RunResult
@@ -52,6 +53,25 @@ def finish_run(verb: str, output: Output, result: RunResult, progress: Progress)
         return terminal.render(result.report, footer=footer).rstrip("\n")
 
     finish(verb, output, result.exit_code, result.data, text)
+
+
+class DefaultGroup(TyperGroup):
+    """A verb that works by itself and has subcommands: `discover FILE` beside `discover paths`.
+
+    Its command called `files` is meant when the first word is no subcommand, and shows no name of its own.
+    """
+
+    _NAMELESS = "files"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the nameless command in front where no subcommand is named."""
+        named = bool(args) and args[0] in self.commands and args[0] != self._NAMELESS
+        return super().parse_args(ctx, args if named else [self._NAMELESS, *args])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command, without its name where it is the nameless one."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return "" if name == self._NAMELESS else name, command, rest
 
 
 class Progress:

@@ -17,7 +17,7 @@ from typing import TextIO
 import typer
 from typer.exceptions import TyperException
 
-from nettune.cli import bench, demo, discover, lab, place, qualify, report, sweep, train
+from nettune.cli import bench, demo, discover, lab, lint, place, qualify, report, sweep, train
 from nettune.errors import NettuneError
 
 COULD_NOT_RUN = 2
@@ -35,6 +35,11 @@ app = typer.Typer(
 )
 for verb in (demo, discover, qualify, place, bench, train, sweep, report):
     verb.register(app)
+app.add_typer(
+    lint.app,
+    name="lint",
+    help="What is wrong with settings, before any byte is sent.",
+)
 app.add_typer(
     lab.app,
     name="lab",

@@ -10,8 +10,8 @@ from nettune.checks import Finding, Status, exit_code, worst_first
 from nettune.errors import InputError
 from nettune.stats import Interval
 from nettune.units import format_rate, format_size
+from nettune.workflows import probed, structure
 from nettune.workflows import sections as part
-from nettune.workflows import structure
 from nettune.workflows.sections import ci, interval
 from reports.document import KeyFigure, Report, Section, Text, Verdict
 from topology.fabric import Fabric
@@ -37,6 +37,8 @@ _TITLES = {
     "bench": "Communication under each order of ranks",
     "train": "Training",
     "sweep": "Sweep",
+    "discover-paths": "Paths of source ports",
+    "lint": "Lint of the fabric's ECMP",
 }
 
 
@@ -71,7 +73,9 @@ def readable() -> Iterator[None]:
 
 
 def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Iterator[Section]:
-    if fabric is not None and "sources" in data:
+    if "probed" in data:
+        yield probed.section(data["probed"], findings)
+    elif fabric is not None and "sources" in data:
         yield structure.section(data, fabric, findings)
     elif fabric is not None and ("qualify" in data or findings):
         yield part.qualification(data, fabric, findings)
@@ -125,6 +129,8 @@ def _verdict(data: Data, findings: Sequence[Finding]) -> Verdict | None:
 
 def _summary(data: Data) -> list[KeyFigure]:
     figures: list[KeyFigure] = structure.figures(data) if "sources" in data else []
+    if "probed" in data:
+        figures += probed.figures(data["probed"], data["learned"])
     busbw, rate = data.get("busbw_gbps") or {}, data.get("link_rate_gbps")
     if OURS in busbw:
         ours = interval(busbw[OURS])

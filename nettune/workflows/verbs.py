@@ -70,7 +70,7 @@ def place_job(
     if fabric_file is None:
         with _on_lab("place", lab_name, runs, progress, seed) as (run, cluster):
             return _placed(run, cluster.discovery.routing, JobTraffic(spec), excluded)
-    routing, data = _read_fabric(fabric_file)
+    routing, data = read_fabric(fabric_file)
     with open_run("place", runs, progress, seed=seed) as run:
         run.data |= data
         return _placed(run, routing, JobTraffic(spec), excluded)
@@ -82,7 +82,12 @@ def _placed(run: Run, routing: Routing, traffic: JobTraffic, excluded: Sequence[
     ours = run.data["placements"][OURS]
     files, refused = launcher_files(Placement.from_json(ours["placement"], fabric), fabric)
     paths = {name: str(run.dir.write(name, content)) for name, content in files.items()}
-    run.data |= {"job": traffic.job.to_json(), "files": paths, "refused": refused, "notes": list(traffic.notes)}
+    run.data |= {
+        "job": traffic.job.to_json(),
+        "files": paths,
+        "refused": refused,
+        "notes": list(traffic.notes),
+    }
     orders = {name: one["cost_us"] for name, one in run.data["placements"].items()}
     figures = {key: ours[key] for key in ("cost_us", "bound_us", "gap", "max_link_load_bytes")}
     return run.finish(0, {**figures, "moves": 0, "orders": orders, "placement": ours["placement"]})
@@ -190,7 +195,12 @@ def _order_names(words: str) -> tuple[str, ...]:
     return names
 
 
-def _read_fabric(path: Path) -> tuple[Routing, dict[str, Any]]:
+def read_fabric(path: Path) -> tuple[Routing, dict[str, Any]]:
+    """Routing of a file that `nettune discover -o` wrote, and the keys that a run keeps of it.
+
+    Raises:
+        InputError: it cannot be read, or is no such file.
+    """
     data = read_results(path)
     try:
         fabric = Fabric.from_json(data["fabric"])

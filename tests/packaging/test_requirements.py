@@ -104,4 +104,4 @@ def test_make_help_names_every_target_for_people(checkout):
     result = subprocess.run(["make", "-C", str(checkout), "help"], capture_output=True, text=True, check=True)
 
     listed = {line.split()[0] for line in result.stdout.splitlines() if line and not line.startswith("make")}
-    assert {"demo", "test", "lint", "fix", "bench", "wheel", "clean", "help"} == listed
+    assert {"demo", "test", "lint", "fix", "bench", "fuzz", "campaign", "wheel", "clean", "help"} == listed

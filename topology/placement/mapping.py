@@ -9,6 +9,7 @@ import numpy as np
 
 from nettune.errors import InputError
 from nettune.schemas import check_schema
+from topology.columns import NodeKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +48,7 @@ class Placement:
     def __post_init__(self) -> None:
         if not len(self.host) == len(self.gpu) == len(self.nic):
             raise InputError("placement: host, gpu and nic differ in length")
-        if len({(int(h), int(g)) for h, g in zip(self.host, self.gpu, strict=True)}) != len(self.host):
+        if len(np.unique(np.stack([self.host, self.gpu]), axis=1).T) != len(self.host):
             raise InputError("placement: two ranks share one accelerator")
 
     @property
@@ -66,23 +67,18 @@ class Placement:
 
     @classmethod
     def of_hosts(cls, fabric: Fabric, hosts: Sequence[str], method: str = "") -> Placement:
-        """A map from the host name of each rank; ranks on one host take its accelerators and rails in turn.
+        """A map from the host name of each rank; ranks on one host take its accelerators in turn, NICs as `nic_table`.
 
         Raises:
             InputError: an unknown host, or a host without a NIC.
         """
-        rows, gpus, nics = [], [], []
-        seen: dict[str, int] = {}
-        for host in hosts:
-            index = seen.get(host, 0)
-            seen[host] = index + 1
-            ports = fabric.nics(host)
-            if not ports:
-                raise InputError(f"placement: host {host!r} has no NIC on the fabric")
-            rows.append(fabric.node_row(host))
-            gpus.append(index)
-            nics.append(ports[index % len(ports)])
-        return cls(np.array(rows, np.int64), np.array(gpus, np.int64), np.array(nics, np.int64), method)
+        rows = np.array([fabric.node_row(host) for host in hosts], dtype=np.int64)
+        order = np.argsort(rows, kind="stable")
+        gpu = np.empty(len(rows), dtype=np.int64)
+        gpu[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
+        used, index = np.unique(rows, return_inverse=True)
+        nic = nic_table(fabric, used, int(gpu.max(initial=0)) + 1)[index, gpu]
+        return cls(rows, gpu, nic, method)
 
     def to_json(self, fabric: Fabric) -> dict[str, Any]:
         """The JSON form, with `schema`; names, so that it outlives the fabric's row numbers."""
@@ -131,3 +127,35 @@ class Placement:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"not a placement: {type(error).__name__}: {error}") from error
+
+
+def nic_table(fabric: Fabric, hosts: Ints, accelerators: int) -> Ints:
+    """(H, accelerators) port row of the NIC that each accelerator of each host uses.
+
+    That is the NIC which the fabric's table of accelerators names as the nearest; where it names none, NICs in order of
+    rail take turns, as NCCL does among NICs of equal distance (src/graph/topo.cc, `ncclTopoGetLocalNet`: the accelerator's
+    number modulo the NICs).
+
+    Args:
+        fabric: the fabric.
+        hosts: (H,) node rows, each once.
+        accelerators: on each host.
+
+    Raises:
+        InputError: a host without a NIC.
+    """
+    ports = np.flatnonzero(fabric.nodes.kind[fabric.ports.node] == NodeKind.HOST)
+    ports = ports[np.lexsort((ports, fabric.ports.rail[ports], fabric.ports.node[ports]))]
+    node = fabric.ports.node[ports]
+    first = np.searchsorted(node, hosts)
+    count = np.searchsorted(node, hosts, side="right") - first
+    if len(count) and not count.min():
+        name = fabric.nodes.name[int(hosts[np.argmin(count)])]
+        raise InputError(f"placement: host {name!r} has no NIC on the fabric")
+    table: Ints = ports[first[:, None] + np.arange(accelerators) % np.maximum(count, 1)[:, None]]
+    place = np.full(len(fabric.nodes.name), -1, dtype=np.int64)
+    place[hosts] = np.arange(len(hosts))
+    gpus = fabric.gpus
+    known = np.flatnonzero((gpus.nic >= 0) & (place[gpus.host] >= 0) & (gpus.index < accelerators) & (gpus.index >= 0))
+    table[place[gpus.host[known]], gpus.index[known]] = gpus.nic[known]
+    return table

@@ -1,26 +1,35 @@
-"""`Problem`: what a placement method is given."""
+"""`Problem`: what a placement method is given: units of ranks that stay together, and slots that take one unit each.
+
+Launchers give consecutive ranks to a host, so `ranks_per_host` consecutive ranks are one node, and a node goes to one host.
+Where the traffic leaves out what stays inside an accelerator domain of several hosts, or where NCCL's alternating channels
+need an even number of nodes in each pod, several consecutive nodes are one unit, and a slot is as many hosts. A map is the
+slot of each unit.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nettune.errors import InputError
-from topology.naming import natural_key
+from topology.leafgroups import leaf_groups
+from topology.placement.mapping import Placement, nic_table
+from topology.placement.slots import hosts_in_a_unit, pinned_nodes, slots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from scipy.sparse import csr_array
 
+    from topology.leafgroups import LeafGroups
     from topology.routing import Routing
     from topology.traffic import StepTraffic
 
     Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,13 +39,20 @@ class Problem:
     Attributes:
         routing: forwarding state, with its fabric.
         traffic: the step's communication.
-        hosts: hosts that may be used, in the order in which the fabric lists them.
-        ranks_per_host: slots of each host.
+        hosts: hosts that may be used.
+        ranks_per_host: consecutive ranks that share a host.
         draws: port draws behind each predicted percentile.
         seed: of every random choice.
+        domain: consecutive ranks whose traffic among each other the traffic leaves out.
+        pins: rank -> host that it, and with it its node, must be on.
+        background: (2L,) bytes of other jobs while one step lasts; None where there are none.
+        even_pods: keep the number of nodes in each pod even. With NCCL_CROSS_NIC=2 and an even number of channels odd
+            nodes swap the channels of a pair (NCCL src/graph/connect.cc); an odd number in one pod turns the rails around
+            in the next.
 
     Raises:
-        InputError: no host, fewer slots than ranks.
+        InputError: a host that is unknown or twice, sizes that do not fit, more nodes than hosts that reach each
+            other, pins that contradict each other.
     """
 
     routing: Routing
@@ -45,62 +61,118 @@ class Problem:
     ranks_per_host: int = 1
     draws: int = 100
     seed: int = 0
+    domain: int = 1
+    pins: Mapping[int, str] = field(default_factory=dict)
+    background: Floats | None = None
+    even_pods: bool = False
 
     def __post_init__(self) -> None:
-        slots = len(self.hosts) * self.ranks_per_host
-        if slots < self.traffic.ranks:
+        if self.ranks_per_host < 1 or self.domain < 1:
             raise InputError(
-                f"{self.traffic.ranks} ranks need {-(-self.traffic.ranks // max(self.ranks_per_host, 1))} hosts; "
-                f"{len(self.hosts)} are left after exclusions"
+                f"placement: {self.ranks_per_host} ranks on a host and domains of {self.domain} ranks: both must be 1 or more"
             )
+        if len(set(self.hosts)) < len(self.hosts):
+            twice = next(host for host in self.hosts if self.hosts.count(host) > 1)
+            raise InputError(f"placement: host {twice!r} is named twice")
+        if not self.hosts:
+            raise InputError("placement: no host is left; exclude fewer")
+        if len(self.hosts) < self.nodes:
+            raise InputError(
+                f"{self.traffic.ranks} ranks need {self.nodes} hosts; {len(self.hosts)} are left after exclusions"
+            )
+        self.slots  # noqa: B018 - made here, so that what does not fit is refused here
+
+    @property
+    def nodes(self) -> int:
+        """Hosts that the job needs."""
+        return -(-self.traffic.ranks // self.ranks_per_host)
+
+    @property
+    def units(self) -> int:
+        """Units of the job; the last may be smaller than the others."""
+        return -(-self.nodes // self.hosts_in_a_unit)
+
+    @property
+    def ranks_in_a_unit(self) -> int:
+        """Ranks of a whole unit."""
+        return self.hosts_in_a_unit * self.ranks_per_host
 
     @cached_property
-    def leaf_order(self) -> dict[str, tuple[object, ...]]:
-        """Sort key of each host that lists the fabric depth first: by leaf, then by host, numbers as numbers."""
-        fabric = self.routing.fabric
-        keys: dict[str, tuple[object, ...]] = {}
-        for host in self.hosts:
-            nics = fabric.nics(host)
-            leaf = fabric.leaf_of(nics[0]) if nics else None
-            leaf_name = "" if leaf is None else fabric.nodes.name[leaf]
-            keys[host] = (natural_key(leaf_name), natural_key(host))
-        return keys
+    def hosts_in_a_unit(self) -> int:
+        """Consecutive nodes that move together."""
+        return hosts_in_a_unit(self)
 
     @cached_property
-    def nic_table(self) -> tuple[Ints, Ints]:
-        """(H, most) port rows of each usable host's NICs in order of rail, -1 after its last; (H,) how many it has.
-
-        Raises:
-            InputError: a host without a NIC.
-        """
-        fabric = self.routing.fabric
-        nics = [fabric.nics(host) for host in self.hosts]
-        for host, found in zip(self.hosts, nics, strict=True):
-            if not found:
-                raise InputError(f"placement: host {host!r} has no NIC on the fabric")
-        counts = np.array([len(found) for found in nics], dtype=np.int64)
-        table = np.full((len(nics), int(counts.max())), -1, dtype=np.int64)
-        for row, found in zip(table, nics, strict=True):
-            row[: len(found)] = found
-        return table, counts
+    def tree(self) -> LeafGroups:
+        """Leaf groups, pods and so on up."""
+        return leaf_groups(self.routing.fabric)
 
     @cached_property
-    def rank_bytes(self) -> csr_array:
-        """(R, R) sparse bytes per step from rank to rank."""
-        from scipy.sparse import coo_array
+    def rows(self) -> Ints:
+        """(H,) node row of each usable host."""
+        return np.array([self.routing.fabric.node_row(host) for host in self.hosts], dtype=np.int64)
 
-        shape = (self.traffic.ranks,) * 2
-        phases = self.traffic.phases
-        src, dst, bytes_ = (
-            np.concatenate([np.empty(0), *(getattr(phase, column) for phase in phases)])
-            for column in ("src", "dst", "edge_bytes")
+    @cached_property
+    def clusters(self) -> Ints:
+        """(H, levels) cluster of each usable host in each level of the tree, leaf groups first; -1 where it has no cable."""
+        levels = max(len(self.tree.levels), 1)
+        found = np.full((len(self.hosts), levels), -1, dtype=np.int64)
+        paths = self.tree.paths
+        for number, row in enumerate(self.rows.tolist()):
+            found[number, : len(paths.get(row, ()))] = paths.get(row, ())
+        return found
+
+    @cached_property
+    def depth_first(self) -> Ints:
+        """(H,) usable hosts, as numbers in `hosts`, in the order of the tree: pods, leaf groups, natural order of names."""
+        place = {host: index for index, host in enumerate(h for group in self.tree.groups for h in group.hosts)}
+        last = len(place)
+        return np.array(
+            sorted(range(len(self.hosts)), key=lambda number: place.get(int(self.rows[number]), last)), dtype=np.int64
         )
-        return coo_array((bytes_, (src.astype(np.int64), dst.astype(np.int64))), shape=shape).tocsr()
 
-    def slots(self, hosts: Sequence[str]) -> list[str]:
-        """Every slot of `hosts` in order, a host once for each rank that it can take."""
-        return [host for host in hosts for _ in range(self.ranks_per_host)]
+    @cached_property
+    def slots(self) -> Ints:
+        """(S, hosts in a unit) hosts of each slot, as numbers in `hosts`; slots in the order of the tree."""
+        return slots_of(self)
 
-    def fill(self, hosts: Sequence[str]) -> list[str]:
-        """Host of each rank when the slots of `hosts` are taken in order."""
-        return self.slots(hosts)[: self.traffic.ranks]
+    @cached_property
+    def pinned(self) -> Ints:
+        """(units,) slot that a unit must have; -1 where it is free."""
+        found = np.full(self.units, -1, dtype=np.int64)
+        slot_of_host = np.full(len(self.hosts), -1, dtype=np.int64)
+        slot_of_host[self.slots] = np.arange(len(self.slots))[:, None]
+        for node, host in pinned_nodes(self).items():
+            found[node // self.hosts_in_a_unit] = slot_of_host[host]
+        return found
+
+    @cached_property
+    def group_of_slot(self) -> Ints:
+        """(S,) leaf group of each slot's first host."""
+        return self.clusters[self.slots[:, 0], 0]
+
+    @cached_property
+    def port_of_place(self) -> Ints:
+        """(S, ranks in a unit) port row of the NIC that each rank of a unit uses in each slot."""
+        table = nic_table(self.routing.fabric, self.rows, self.ranks_per_host)
+        return table[self.slots].reshape(len(self.slots), -1)
+
+    def fill(self, slots: Ints) -> Ints:
+        """(units,) slot of each unit when the free ones take the slots in order, but for those that others are pinned to."""
+        free = slots[~np.isin(slots, self.pinned[self.pinned >= 0])]
+        found = self.pinned.copy()
+        loose = found < 0
+        found[loose] = free[: int(loose.sum())]
+        return found
+
+    def nics(self, slot_of_unit: Ints) -> Ints:
+        """(R,) port row of each rank's NIC under a map."""
+        found: Ints = self.port_of_place[slot_of_unit].ravel()[: self.traffic.ranks]
+        return found
+
+    def placement(self, slot_of_unit: Ints, method: str) -> Placement:
+        """A map as ranks, hosts and NICs."""
+        rows = self.rows[self.slots[slot_of_unit]].ravel()[: self.nodes]
+        host = np.repeat(rows, self.ranks_per_host)[: self.traffic.ranks]
+        gpu = np.tile(np.arange(self.ranks_per_host), self.nodes)[: self.traffic.ranks]
+        return Placement(host, gpu, self.nics(slot_of_unit), method, tuple(sorted(self.pins)))

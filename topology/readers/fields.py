@@ -40,10 +40,11 @@ class Fields:
 
     def _line(self, path: Path) -> int:
         """Of the innermost mapping on the way to a path."""
-        line, value = 1, self._documents
+        line = 1
+        value: Any = self._documents
         for step in path:
             try:
-                value = value[step]  # type: ignore[call-overload]
+                value = value[step]
             except (LookupError, TypeError):
                 break
             line = value.line if isinstance(value, Mapping) else line

@@ -31,6 +31,7 @@ def _read(source: Source) -> Said:
     """
     is_json = jsontext.looks_like(source, _JSON)
     documents = jsontext.load_all(source) if is_json else yamltext.load_all(source, templates=True)
+    fields = Fields(source, () if is_json else documents)
     objects = [
         found for number, document in enumerate(documents) for found in _objects(fields, document, (number,))
     ]

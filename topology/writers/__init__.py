@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 WRITERS = {
     "slurm": "topology.writers.slurm",
     "openmpi": "topology.writers.openmpi",
+    "hydra": "topology.writers.hydra",
     "torchrun": "topology.writers.torchrun",
+    "deepspeed": "topology.writers.deepspeed",
+    "kubernetes": "topology.writers.kubernetes",
+    "nccl": "topology.writers.nccl",
     "json": "topology.writers.plain",
 }
 

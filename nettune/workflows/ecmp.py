@@ -1,0 +1,229 @@
+"""`nettune discover paths` and `nettune lint ecmp`: which link a flow takes, and what is wrong with how it is chosen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nettune.checks import exit_code, worst_first
+from nettune.errors import InputError
+from nettune.hosts import expand_hosts
+from nettune.lab import Lab
+from nettune.launch import create
+from nettune.launch import run as run_commands
+from nettune.records import write_atomic
+from nettune.workflows import steps
+from nettune.workflows.cluster import discover_lab
+from nettune.workflows.run import Progress, Run, RunResult, open_run
+from nettune.workflows.verbs import read_fabric
+from topology.ecmp.connections import QpSettings
+from topology.ecmp.lint import lint_ecmp
+from topology.fabric import Fabric
+from topology.probing.learned import learn
+from topology.probing.paths import PROTOCOLS, ProbedPath, agreement, plan, to_json
+from topology.probing.run import probe
+from topology.routing import Routing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from topology.discovery.collect import Run as RunCommands
+    from topology.probing.paths import ProbePlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probing:
+    """What is to be probed.
+
+    Attributes:
+        lab: name of a lab that is up; its hosts send.
+        fabric: a file of `nettune discover -o` in its place; its hosts are reached over ssh.
+        pairs: `h0>h5` for each; empty for the first host of every leaf to that of the next.
+        ports: source ports of each pair.
+        first_port: the first of them.
+        protocol: `tcp` or `udp`.
+        dport, dscp: as the flows in question have them.
+        packets_per_s: pace of each host.
+        out: file for the table source port -> path.
+    """
+
+    lab: str | None = None
+    fabric: Path | None = None
+    pairs: Sequence[str] = ()
+    ports: int = 64
+    first_port: int = 49152
+    protocol: str = "udp"
+    dport: int = 4791
+    dscp: int = 26
+    packets_per_s: float = 1000.0
+    out: Path | None = None
+
+
+def probe_paths(wanted: Probing, runs: Path, progress: Progress) -> RunResult:
+    """The verb `discover paths`.
+
+    Raises:
+        InputError: no such lab, file, host or protocol; more packets than the bound.
+        NettuneError: a host that sends could not be reached.
+        UnknownPathError: no route between a pair.
+    """
+    if wanted.protocol not in PROTOCOLS:
+        raise InputError(
+            f"protocol {wanted.protocol!r} cannot be probed; choose one of {', '.join(PROTOCOLS)}"
+        )
+    with _reached(wanted, runs, progress) as (run, routing, commands):
+        fabric = routing.fabric
+        probe_plan = plan(
+            routing,
+            [_pair(words, fabric) for words in wanted.pairs] or _leaf_to_leaf(fabric),
+            range(wanted.first_port, wanted.first_port + wanted.ports),
+            proto=PROTOCOLS[wanted.protocol],
+            dport=wanted.dport,
+            dscp=wanted.dscp,
+            packets_per_s=wanted.packets_per_s,
+        )
+        progress(f"will send {probe_plan.describe(fabric)}")
+        with run.step("probe"):
+            paths, findings = probe(commands, probe_plan, fabric)
+        with run.step("fit"):
+            learned = learn(paths, routing)
+        findings += learned.findings()
+        run.data |= {
+            "probed": _probed(paths, probe_plan, routing),
+            "learned": learned.to_json(),
+            "routing": learned.routing.to_json(),
+            "findings": [finding.to_json() for finding in worst_first(findings)],
+        }
+        table = to_json(probe_plan, paths, fabric)
+        run.dir.write_json("paths.json", table)
+        if wanted.out is not None:
+            write_atomic(wanted.out, json.dumps(table, indent=1) + "\n")
+        return run.finish(exit_code(findings), {"paths": table["pairs"]})
+
+
+def lint_hashes(
+    lab: str | None, fabric: Path | None, qps: int, split: bool, runs: Path, progress: Progress
+) -> RunResult:
+    """The verb `lint ecmp`, over the hashes that discovery or probing found.
+
+    Raises:
+        InputError: no such lab or file; a link in use has no speed.
+        UnknownPathError: NICs that no route connects.
+    """
+    with _known(lab, fabric, "lint", runs, progress) as (run, routing):
+        with run.step("lint"):
+            findings = lint_ecmp(routing, settings=QpSettings(qps, split))
+        run.data["findings"] = [finding.to_json() for finding in worst_first(findings)]
+        return run.finish(exit_code(findings))
+
+
+@contextmanager
+def _reached(wanted: Probing, runs: Path, progress: Progress) -> Iterator[tuple[Run, Routing, RunCommands]]:
+    """The run, the routing, and how commands get to the hosts."""
+    with _known(wanted.lab, wanted.fabric, "discover paths", runs, progress) as (run, routing):
+        if wanted.fabric is None:
+            lab = Lab.load(wanted.lab or "lab")
+            try:
+                yield run, routing, _runner(lab.launcher())
+            finally:
+                lab.close()
+        else:
+            yield run, routing, _runner(create("ssh", hosts=list(routing.fabric.hosts)))
+
+
+def _runner(launcher: Any) -> RunCommands:
+    commands: Callable[..., Any] = partial(run_commands, launcher)
+    return lambda todo, timeout_s: commands(todo, timeout_s=timeout_s)
+
+
+@contextmanager
+def _known(
+    lab_name: str | None, fabric: Path | None, verb: str, runs: Path, progress: Progress
+) -> Iterator[tuple[Run, Routing]]:
+    """A run with the fabric and the routing of a lab or of a file in it."""
+    lab = Lab.load(lab_name or "lab") if fabric is None else None
+    try:
+        with open_run(verb.replace(" ", "-"), runs, progress) as run:
+            if lab is not None:
+                yield run, steps.discovered(run, lambda: discover_lab(lab)).discovery.routing
+            elif fabric is not None:
+                routing, data = read_fabric(fabric)
+                run.data |= data
+                yield run, routing
+    finally:
+        if lab is not None:
+            lab.close()
+
+
+def _pair(words: str, fabric: Fabric) -> tuple[int, int]:
+    source, arrow, target = words.partition(">")
+    if not arrow or not source or not target:
+        raise InputError(
+            f"--pair {words!r}: write it like 'h0>h5', or 'h0:eth1>h5:eth1' for another rail than the first"
+        )
+    return _nic(source, fabric), _nic(target, fabric)
+
+
+def _nic(words: str, fabric: Fabric) -> int:
+    host, _, port = words.partition(":")
+    names = expand_hosts(host)
+    if len(names) != 1:
+        raise InputError(f"{words!r} is not one host")
+    nics = fabric.nics(names[0])
+    if not nics:
+        raise InputError(f"{names[0]} has no NIC on the fabric")
+    return fabric.port_row(names[0], port) if port else nics[0]
+
+
+def _leaf_to_leaf(fabric: Fabric) -> list[tuple[int, int]]:
+    """The first cabled NIC of each leaf to that of the next leaf with the same rail: every leaf chooses once."""
+    first: dict[tuple[int, int], int] = {}
+    for host in fabric.hosts:
+        for nic in fabric.nics(host):
+            leaf = fabric.leaf_of(nic)
+            if leaf is not None and fabric.ports.address[nic]:
+                first.setdefault((int(fabric.ports.rail[nic]), leaf), nic)
+    pairs = []
+    for rail in sorted({rail for rail, _ in first}):
+        nics = [nic for (own, _), nic in first.items() if own == rail]
+        pairs += [(a, b) for a, b in zip(nics, [*nics[1:], nics[0]], strict=True) if a != b]
+    if not pairs:
+        raise InputError(
+            "no two leaves have hosts of one rail with addresses: name pairs with --pair 'h0>h5'"
+        )
+    return pairs
+
+
+def _probed(paths: Sequence[ProbedPath], probe_plan: ProbePlan, routing: Routing) -> dict[str, Any]:
+    """Figures: flows, complete ones, agreement with the known hashes, and the evenness of each choice."""
+    fabric = routing.fabric
+    seen = agreement(paths, routing)
+    counts: dict[int, dict[int, int]] = {}
+    for path in paths:
+        for link in path.links[1:-1]:
+            if link >= 0:
+                switch = int(fabric.ports.node[fabric.directed_ports[link, 0]])
+                of_switch = counts.setdefault(switch, {})
+                of_switch[link] = of_switch.get(link, 0) + 1
+    return {
+        "plan": probe_plan.describe(fabric),
+        "flows": len(paths),
+        "complete": sum(path.complete for path in paths),
+        "compared": seen.compared,
+        "as_predicted": seen.equal,
+        "switches": [
+            {
+                "switch": fabric.nodes.name[switch],
+                "links": {fabric.directed_name(link): count for link, count in sorted(of_switch.items())},
+                "most_over_mean": float(max(of_switch.values()) / np.mean(list(of_switch.values()))),
+            }
+            for switch, of_switch in sorted(counts.items())
+        ],
+    }
