@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from topology.readers.source import Source
 
 MAX_NAME = 64
-MAX_DEPTH = 20
+MAX_PASSES = 21
 MAX_RING = 16
 MAX_BLOCK_LEVEL = 15
 
@@ -95,7 +95,7 @@ class Slurm:
             whole: whether every child must be there (`scontrol show topology NODE` prints one branch only).
 
         Raises:
-            InputError: a switch twice, an unknown child, more than 20 levels, no tree, a name that is too long.
+            InputError: a switch twice, an unknown child, no tree, a name that is too long.
         """
         source, tree = self._source, self.tree
         lines: dict[str, int | None] = {}
@@ -107,7 +107,7 @@ class Slurm:
                     switch.line,
                 )
             tree.switch(switch.name, switch.line)
-        above: dict[str, list[str]] = {}
+        below: dict[str, list[str]] = {}
         for switch in switches:
             here = tree.switch(switch.name)
             for host in self.expand(switch.nodes, switch.line):
@@ -116,10 +116,10 @@ class Slurm:
                 if child == switch.name or (whole and child not in lines):
                     raise source.error(f"switch {switch.name!r} has an invalid child {child!r}", switch.line)
                 tree.under(tree.switch(child, switch.line), here)
-                above.setdefault(child, []).append(switch.name)
-        self._check_depth(above, lines)
+                below.setdefault(switch.name, []).append(child)
+        self._check_depth(below, lines)
         roots = tree.roots()
-        bare = [] if whole else [child for child in above if child not in lines]
+        bare = [] if whole else sorted({child for found in below.values() for child in found} - set(lines))
         if bare:
             tree.finding(
                 f"{len(bare)} child switches have no line of their own: {shorten(bare)}",
@@ -235,14 +235,18 @@ class Slurm:
             raise self._source.error(f"{what} {name!r} is defined twice, first on line {lines[name]}", line)
         lines[name] = line
 
-    def _check_depth(self, above: dict[str, list[str]], lines: dict[str, int | None]) -> None:
-        """Walk up from the leaves, level by level; what is still moving after 20 levels is too deep or a circle."""
-        level = [name for name in lines if name in above]
-        for _ in range(MAX_DEPTH):
-            level = list(dict.fromkeys(parent for name in level for parent in above.get(name, ())))
-            if not level:
+    def _check_depth(self, below: dict[str, list[str]], lines: dict[str, int | None]) -> None:
+        """Find levels as slurmctld does: in passes in the file's order, so a deep tree passes if leaves come first."""
+        unresolved = dict.fromkeys(name for name in lines if name in below)
+        for _ in range(MAX_PASSES):
+            for name in list(unresolved):
+                if not any(child in unresolved for child in below[name]):
+                    del unresolved[name]
+            if not unresolved:
                 return
+        left = list(unresolved)
         raise self._source.error(
-            f"the switches are no tree: more than {MAX_DEPTH} levels, or one is above itself ({shorten(level)})",
-            lines.get(level[0]),
+            f"the switches are no tree: after {MAX_PASSES} passes the levels of some are not found, so they are too "
+            f"deep or above themselves ({shorten(left)})",
+            lines[left[0]],
         )

@@ -1,6 +1,6 @@
-"""DeepSpeed: its host file, whose order of hosts is the order of ranks.
+r"""DeepSpeed: its host file, whose order of hosts is the order of ranks.
 
-Grammar: deepspeed/launcher/runner.py, `^(\\S+)\\s+slots=(\\d+)` a line, each host once, `#` begins a line of comment. Rank i
+Grammar: deepspeed/launcher/runner.py, `^(\S+)\s+slots=(\d+)` a line, each host once, `#` begins a line of comment. Rank i
 of a host gets accelerator i.
 """
 

@@ -17,8 +17,19 @@ if TYPE_CHECKING:
     from topology.fabric import Fabric
     from topology.placement.mapping import Placement
 
-_WORDS = frozenset(
-    "rank slot slots slot_list count cpu cpus core cores max_slots max-slots username user-name localhost".split()
+# Words of the two lexers; localhost is whichever host reads the file.
+_WORDS = (
+    "rank",
+    "slot",
+    "slots",
+    "slot_list",
+    "count",
+    "cpu",
+    "cpus",
+    "core",
+    "cores",
+    "username",
+    "localhost",
 )
 _ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
@@ -58,6 +69,7 @@ def files(placement: Placement, fabric: Fabric) -> dict[str, str]:
         )
         + HERE
         + wrap
+        + "# shellcheck disable=SC2086 # the options are words\n"
         + 'case "$(mpirun --version)" in\n'
         + '  *"(Open MPI) "[1-4].*) set -- --rankfile "$here/openmpi.rankfile" ${MPIRUN_OPTIONS:-} "$@" ;;\n'
         + '  *"(Open MPI) "*) set -- --map-by "rankfile:file=$here/openmpi.rankfile" ${MPIRUN_OPTIONS:-} "$@" ;;\n'

@@ -221,12 +221,12 @@ def values(text: str, draw: random.Random, size: int) -> str:
     for _ in range(draw.choice([1, 1, 3, 10])):
         places: list[Any] = []
         stack: list[Any] = [documents]
-        while stack:
+        while stack and len(places) < 50_000:
             holder = stack.pop()
             keys = list(holder) if isinstance(holder, dict) else range(len(holder))
             places += [(holder, key) for key in keys]
             stack += [holder[key] for key in keys if isinstance(holder[key], (dict, list))]
-        if not places:
+        if not 0 < len(places) < 50_000:
             break
         holder, key = draw.choice(places)
         other, other_key = draw.choice(places)
