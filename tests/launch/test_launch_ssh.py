@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from functools import partial
 
 import pytest
 
 from nettune.errors import InputError
 from nettune.launch import Command, run, strays
 from nettune.launch.ssh import SshLauncher
+from topology.discovery.collect import collect
 
 WORDS = ["two words", "$HOME", "`id`", "a;b", "it's", '"', "*", "\\n", "", "-x", "é"]
 
@@ -50,3 +52,12 @@ def test_names_that_ssh_would_misread_are_refused(host):
     """A name that looks like an option, or has blanks, is no host."""
     with pytest.raises(InputError, match="no host name"):
         SshLauncher(["h1", host])
+
+
+def test_captures_are_collected_over_ssh(ssh_launcher):
+    """The collector is streamed to every host; what it prints is a capture of that name with devices and settings."""
+    captures = collect(partial(run, ssh_launcher), ["s1", "s3"], extent="all")
+    assert [capture.host for capture in captures] == ["s1", "s3"]
+    for capture in captures:
+        assert capture.json_of("ip -j addr")
+        assert capture.text("/proc/cmdline")

@@ -46,9 +46,7 @@ class TestLauncherContract:
 
     def test_time_out_ends_the_command_on_the_host(self, launcher):
         """A command that takes too long is stopped, and says so; what it had said is kept."""
-        (outcome,) = run(
-            launcher, [Command(launcher.hosts()[1], ["sh", "-c", "echo start; sleep 1000"])], 2
-        )
+        (outcome,) = run(launcher, [Command(launcher.hosts()[1], ["sh", "-c", "echo start; sleep 1000"])], 2)
         assert (outcome.rc, outcome.timed_out, outcome.stdout) == (None, True, "start\n")
 
     def test_unknown_host(self, launcher):
