@@ -217,7 +217,7 @@ def _in_order(
             part = level[row]
             made_up = stem if stem == "root" else f"{stem}{number}"
             while made_up in taken:
-                made_up += "_"
+                made_up += "x"
             clusters.append(
                 Cluster(
                     names[part.switches[0]] if len(part.switches) == 1 else made_up,

@@ -17,14 +17,14 @@ _FOLDS = re.compile(r"[A-Za-z0-9_.-]+")
 _SHORTENED = 8  # hexadecimal digits that keep two shortened names apart
 
 
-def cleaned(names: Iterable[str], longest: int) -> dict[str, str]:
+def cleaned(names: Iterable[str], longest: int, others: Iterable[str] = ()) -> dict[str, str]:
     """Name -> what stands for it: letters, digits, `_`, `.` and `-`, a letter or digit at both ends, unique.
 
-    Names that need no change keep themselves. For what we may name freely: switches, blocks, label values.
+    Names that need no change keep themselves; changed ones are none of `others`. For what we may name freely: switches, blocks, label values.
     """
     wanted = list(dict.fromkeys(names))
     found = {name: name for name in wanted if _clean(name, longest) == name}
-    taken = set(found)
+    taken = {*found, *others}
     for name in wanted:
         if name not in found:
             short = _clean(name, longest)

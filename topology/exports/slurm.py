@@ -101,7 +101,9 @@ def slurm_tree(fabric: Fabric) -> Tree:
         InputError: a host's name that Slurm cannot hold, no host on a switch, a tree that is too deep.
     """
     groups = _checked(fabric)
-    names = cleaned((cluster.name for level in groups.levels for cluster in level), LONGEST_NAME)
+    names = cleaned(
+        (cluster.name for level in groups.levels for cluster in level), LONGEST_NAME, fabric.hosts
+    )
     hosts = fabric.nodes.name
     switches: list[Switch] = []
     notes = [
@@ -122,15 +124,17 @@ def slurm_tree(fabric: Fabric) -> Tree:
             elif len(below) > 1:
                 switches.append(Switch(name, switches=tuple(below)))
         standing = above
-    alone = cleaned([*names.values(), *(f"alone-{hosts[row]}" for row in groups.unattached)], LONGEST_NAME)
+    taken = {*fabric.hosts, *names.values()}
     for row in groups.unattached:
-        switches.append(Switch(alone[f"alone-{hosts[row]}"], nodes=(hosts[row],)))
-        standing.append(switches[-1].name)
+        name = _free(f"alone-{hosts[row]}"[-LONGEST_NAME:].lstrip("-."), taken)
+        taken.add(name)
+        switches.append(Switch(name, nodes=(hosts[row],)))
+        standing.append(name)
     if groups.unattached:
         lonely = folded((hosts[row] for row in groups.unattached), _NOTE)
         notes.append(f"no cable to a switch, so each under a switch of its own: {lonely}")
     if len(standing) > 1:
-        root = _free("root", {switch.name for switch in switches})
+        root = _free("root", taken)
         switches.append(Switch(root, switches=tuple(standing)))
         notes.append(
             f"{root} is there because Slurm wants one: no cable joins the {len(standing)} parts below it"
@@ -159,7 +163,7 @@ def slurm_blocks(fabric: Fabric) -> Blocks:
             members.setdefault(key, []).append(hosts[row])
     taken = set(hosts)
     wanted = {key: key[1] or _free(f"nvl{key[0]}", taken) for key in members}
-    names = cleaned(wanted.values(), LONGEST_NAME)
+    names = cleaned(wanted.values(), LONGEST_NAME, fabric.hosts)
     blocks = tuple((names[wanted[key]], tuple(found)) for key, found in members.items())
     least, most = min(len(found) for _, found in blocks), max(len(found) for _, found in blocks)
     levels = min(len(blocks).bit_length(), _MOST_SIZES)
@@ -201,5 +205,5 @@ def _safe(notes: list[str]) -> tuple[str, ...]:
 
 def _free(name: str, taken: set[str]) -> str:
     while name in taken:
-        name += "_"
+        name += "x"
     return name

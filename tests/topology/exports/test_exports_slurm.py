@@ -198,6 +198,22 @@ def test_parts_that_no_cable_joins_get_a_root_that_says_so(pods, rail_fabric):
     assert any("no cable joins the 3 parts" in line for line in lines)
 
 
+def test_made_up_names_are_nobody_elses():
+    """A host or switch that is called as a made-up switch would be keeps its name; the made-up one gets another."""
+    builder = FabricBuilder()
+    for host, leaf in {"h0": "root", "alone-h2": "leaf"}.items():
+        builder.node(leaf, NodeKind.SWITCH)
+        builder.node(host, NodeKind.HOST)
+        builder.port(leaf, "p")
+        builder.port(host, "p")
+        builder.link((leaf, "p"), (host, "p"))
+    builder.node("h2", NodeKind.HOST)
+
+    names = [switch.name for switch in slurm_tree(builder.build()).switches]
+
+    assert names == ["leaf", "root", "alone-h2x", "rootx"]
+
+
 def test_domains_are_blocks(pods):
     """Accelerator domains are blocks; sizes are powers of two of the smallest."""
     text = export(pods(2, 2, 4, domain=4), "slurm-block")["topology.conf"]
