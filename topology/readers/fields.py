@@ -35,7 +35,9 @@ class Fields:
         elif self._documents:
             line = self._line(path)
         else:
-            line = jsontext.line_of(self._source, list(path))
+            # a key may be spelt otherwise in the text (OCI), then the line of what it is in
+            ways = (list(path[:length]) for length in range(len(path), 0, -1))
+            line = next((found for way in ways if (found := jsontext.line_of(self._source, way))), None)
         return self._source.error(what, line)
 
     def _line(self, path: Path) -> int:

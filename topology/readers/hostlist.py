@@ -21,7 +21,8 @@ MAX_MENTIONS = 100_000
 """Names in all lists of a file (a host may hang under several switches): bounds time and memory of a hostile one."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-,]++")
-_GRAMMAR = re.compile(r"(?:[A-Za-z0-9_.\-,]++|\[[0-9][0-9,\-]*+\])++")
+_RANGE = r"[0-9]++(?:-[0-9]++)?+"
+_GRAMMAR = re.compile(rf"(?:[A-Za-z0-9_.\-,]++|\[{_RANGE}(?:,{_RANGE})*+\])++")
 _PARTS = re.compile(r"(?:[^,\[]++|\[[^\]]*+\])++")
 _BRACKETS = re.compile(r"\[([^\]]*+)\]")
 

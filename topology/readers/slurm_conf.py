@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from topology.readers.said import Said
     from topology.readers.source import Source
 
-_RECOGNISED = re.compile(r"^[ \t]*(?:Switch|Block|Ring)Name[ \t]*=", re.IGNORECASE | re.MULTILINE)
+# Keys that only `scontrol show topology` prints after the name tell its lines from those of the file.
+_RECOGNISED = re.compile(
+    r"^[ \t]*(?:Switch|Block|Ring)Name[ \t]*=(?!\S+ +(?:Level|BlockIndex)=|\S+ +Nodes=\S* +(?:Block|Ring)Size=)",
+    re.IGNORECASE | re.MULTILINE,
+)
 _COMMENT = re.compile(r"(?<!\\)#.*")
 _PAIR = re.compile(r"\s*([A-Za-z0-9_.]+)\s*=\s*(?:\"([^\"]*)\"|(\S+))(?=\s|$)\s*")
 _INCLUDE = re.compile(r"\s*include\s", re.IGNORECASE)

@@ -184,26 +184,22 @@ def foreign(text: str, draw: random.Random, _: int) -> str:
     return text[: draw.randrange(len(text) + 1)] + other[draw.randrange(len(other) + 1) :]
 
 
-VALUES: list[Any] = [
-    None,
-    True,
-    [],
-    {},
-    "",
-    "x",
-    0,
-    -1,
-    3.5,
-    1e300,
-    10**18,
-    "\ud800",
-    "a b",
-    "--",
-    [[]],
-    [None],
-    {"": None},
-    "n[1-3]",
+# As JSON text: a mutable value that is put into several mutants would carry changes from one to the next.
+VALUES = [
+    "null",
+    "true",
+    "[]",
+    "{}",
+    '""',
+    '"x"',
+    "0",
+    "-1",
+    "3.5",
+    "1e300",
+    "1000000000000000000",
+    '"\\ud800"',
 ]
+VALUES += ['"a b"', '"--"', "[[]]", "[null]", '{"": null}', '"n[1-3]"']
 
 
 def values(text: str, draw: random.Random, size: int) -> str:
@@ -234,7 +230,7 @@ def values(text: str, draw: random.Random, size: int) -> str:
         if action == 0:
             del holder[key]
         elif action == 1:
-            holder[key] = draw.choice(VALUES)
+            holder[key] = json.loads(draw.choice(VALUES))
         elif action == 2:
             holder[key] = json.loads(json.dumps(other[other_key]))
         elif action == 3 and isinstance(holder, list):

@@ -19,7 +19,7 @@ def test_values_one_after_the_other() -> None:
     [
         ('{"a": [1,\n2', 2, "cut short"),
         ('{"a":\n"b', 2, "cut short"),
-        ('[\n1,]', 2, "no JSON"),
+        ("[\n1,]", 2, "no JSON"),
         ('{"a": 1}\n{"b": 2}', 2, "second one"),
         ('{\n"a": {{ .Values.a }}}', 2, "template"),
         ('{"a":\n{% if x %}1{% endif %}}', 2, "template"),

@@ -63,7 +63,9 @@ def test_aliases_that_multiply_are_refused() -> None:
     ]
     with pytest.raises(InputError, match="multiply"):
         load_all(Source("f", "\n".join(lines)))
-    assert load_all(Source("f", "a: &a {k: v}\nb:\n  <<: *a\n")) == [{"a": {"k": "v"}, "b": {"<<": {"k": "v"}}}]
+    assert load_all(Source("f", "a: &a {k: v}\nb:\n  <<: *a\n")) == [
+        {"a": {"k": "v"}, "b": {"<<": {"k": "v"}}}
+    ]
 
 
 def test_large_yaml_is_refused() -> None:
