@@ -20,6 +20,8 @@ def expand_hosts(text: str) -> list[str]:
     Raises:
         InputError: not a hostlist, or one of more than MAX_HOSTS names.
     """
+    if re.search(r"\[[^\]]*[0-9]-[0-9]+-", text):
+        raise InputError(f"{text[:60]!r} is no hostlist: a range has two ends, like g[001-004]")
     if _most_names(text) > MAX_HOSTS:
         raise InputError(f"{text[:60]!r} names more than {MAX_HOSTS:,} hosts; is a range too long?")
     from ClusterShell.NodeSet import NodeSet, NodeSetException
@@ -28,7 +30,7 @@ def expand_hosts(text: str) -> list[str]:
     for part in _split_outside_brackets(text):
         try:
             names.update(dict.fromkeys(NodeSet(part)))
-        except NodeSetException as error:
+        except (NodeSetException, ValueError) as error:
             raise InputError(f"{text!r} is no hostlist; write it like g[001-004],login1") from error
     return list(names)
 

@@ -25,7 +25,7 @@ def test_hostlists_expand_in_order(text, names):
     assert expand_hosts(text) == names
 
 
-@pytest.mark.parametrize("text", ["g[3-1]", "g[1-", "g[a-b]"])
+@pytest.mark.parametrize("text", ["n[1-2-3-4-5]", "n[1-2-30000]", "g[3-1]", "g[1-", "g[a-b]"])
 def test_broken_hostlists_are_refused(text):
     """A range that cannot be read is an InputError."""
     with pytest.raises(InputError):
