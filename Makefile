@@ -93,10 +93,11 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	  $(INSTALL) --no-build-isolation --editable '.$(EXTRA_LIST)'; }
 	@touch $@
 
+# The tests start ranks with a real mpirun.
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "==> installing the development tools" >&2
-	@$(VENV)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' \
-	  > $(VENV)/dev.txt
+	@$(VENV)/bin/python -c 'import tomllib; known = tomllib.load(open("pyproject.toml", "rb")); \
+	  print(*known["dependency-groups"]["dev"], *known["project"]["optional-dependencies"]["mpi"], sep="\n")' > $(VENV)/dev.txt
 	@$(TIMED) $(INSTALL) --requirement $(VENV)/dev.txt
 	@touch $@
 

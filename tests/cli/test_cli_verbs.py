@@ -37,7 +37,23 @@ KEYS = {
     "sweep": {*FOUND, "peak", "sweep"},
 }  # fmt: skip
 VERBS = list(KEYS)
-LAUNCHER_FILES = {"placement.json", "slurm.hostfile", "openmpi.hostfile", "openmpi.rankfile", "torchrun.sh"}
+LAUNCHER_FILES = {
+    "placement.json",
+    "slurm.hostfile",
+    "slurm.sh",
+    "openmpi.hostfile",
+    "openmpi.rankfile",
+    "openmpi.sh",
+    "hydra.hostfile",
+    "hydra.sh",
+    "torchrun.sh",
+    "torchrun-ssh.sh",
+    "deepspeed.hostfile",
+    "kubernetes-job.yaml",
+    "kubernetes-kueue.yaml",
+    "kubernetes-positions.json",
+    "nccl.env",
+}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.lab
 # Names of hosts neither in order nor equally often, ranks of one host apart from one another.
 SCATTERED = ["h5", "h2", "h7", "h2", "h0", "h5", "h3"]
 # Rank 0 on a host that every sort puts last; ranks of one host together, not equally many.
-HOST_BY_HOST = ["h7", "h7", "h1", "h4", "h4", "h3"]
+HOST_BY_HOST = ["h7", "h7", "h1"]
 
 AGENT = """#!/bin/sh
 # stands for ssh: options, HOST, and the words of a command for the shell there
@@ -40,13 +42,31 @@ if found:
 """
 TORCH_PROGRAM = """
 import os, socket, sys
-import torch.distributed as dist
-dist.init_process_group("gloo")
-found = [None] * dist.get_world_size()
-dist.all_gather_object(found, (dist.get_rank(), socket.gethostname(), int(os.environ["LOCAL_RANK"]), sys.argv[1]))
-if dist.get_rank() == 0:
-    print("ranks", *(f"{host}/{local}" for _, host, local, _ in sorted(found)), found[-1][3])
-dist.destroy_process_group()
+said = (os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"], socket.gethostname(), *sys.argv[1:])
+print("rank", "/".join(said), flush=True)
+"""
+SLURM_CONF = """
+ClusterName=lab
+SlurmctldHost=h0({controller})
+AuthType=auth/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation=/run/slurm/state
+SlurmctldPidFile=/run/slurm/slurmctld.pid
+SlurmctldLogFile=/run/slurm/slurmctld.log
+SlurmdSpoolDir=/run/slurm/%n
+SlurmdPidFile=/run/slurm/%n.pid
+SlurmdLogFile=/run/slurm/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+ReturnToService=2
+{nodes}
+PartitionName=all Nodes=ALL Default=YES
 """
 
 
@@ -96,7 +116,10 @@ def mpirun_folder():
     found = shutil.which("mpirun", path=f"{beside}{os.pathsep}{os.environ['PATH']}")
     if found is None:
         pytest.skip("needs mpirun: pip install 'nettune[mpi]'")
-    if "(Open MPI)" not in subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout:
+    if (
+        "(Open MPI)"
+        not in subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    ):
         pytest.skip(f"{found} is not Open MPI's mpirun")
     return Path(found).parent
 
@@ -120,6 +143,21 @@ def test_open_mpi_puts_ranks_where_the_rankfile_says(lab, folder):
     assert out.split() == SCATTERED
 
 
+def test_hydra_puts_ranks_where_the_host_file_says(lab, folder):
+    """A host that comes again on a later line gets its later ranks."""
+    mpiexec = shutil.which("mpiexec.hydra")
+    if mpiexec is None:
+        pytest.skip("needs mpiexec.hydra: Debian package mpich")
+    here, _ = folder(SCATTERED)
+
+    out = run(
+        lab, "h0", ["sh", here / "hydra.sh", "sh", "-c", 'echo "$PMI_RANK $(hostname)"'],
+        path=[Path(mpiexec).parent], MPIEXEC_OPTIONS=f"-launcher ssh -launcher-exec {here}/agent -iface eth0",
+    )  # fmt: skip
+
+    assert [host for _, host in sorted(line.split() for line in out.splitlines())] == SCATTERED
+
+
 def test_torchrun_numbers_ranks_by_the_map(lab, folder):
     """Over the agent in ssh's place: global ranks follow the map though the hosts' names would sort otherwise."""
     pytest.importorskip("torch", reason="needs torch: pip install 'nettune[train]'")
@@ -130,8 +168,80 @@ def test_torchrun_numbers_ranks_by_the_map(lab, folder):
 
     out = run(
         lab, "h0", ["sh", here / "torchrun-ssh.sh", here / "program.py", "it's one  word"],
-        path=[here], SSH=here / "agent", GLOO_SOCKET_IFNAME="eth0", OMP_NUM_THREADS=1,
+        path=[here], SSH=here / "agent", OMP_NUM_THREADS=1,
     )  # fmt: skip
 
-    said = next(line for line in out.splitlines() if line.startswith("ranks"))
-    assert said == "ranks h7/0 h7/1 h1/0 h4/0 h4/1 h3/0 it's one  word"
+    said = sorted(line.split("/") for line in out.splitlines() if line.startswith("rank "))
+    assert [one[3] for one in said] == HOST_BY_HOST
+    assert said[0] == ["rank 0", "3", "0", "h7", "it's one  word"]
+    assert [one[2] for one in said] == ["0", "1", "0"]
+
+
+@pytest.fixture
+def slurm(lab, tmp_path):
+    """Slurm on the lab: a controller on h0, a daemon on every host; SLURM_CONF of it."""
+    for program, package in (
+        ("munged", "munge"),
+        ("slurmctld", "slurm-wlm"),
+        ("slurmd", "slurm-wlm"),
+        ("srun", "slurm-wlm"),
+    ):
+        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None:
+            pytest.skip(f"needs {program}: Debian package {package}")
+    if lab.rootless or int(Path("/proc/self/uid_map").read_text(encoding="ascii").split()[2]) < 1 << 16:
+        pytest.skip("needs root outside of user namespaces: Slurm's daemons and munge change users")
+    address = {end.node: end.address for link in lab.wiring.links for end in link.ends}
+    conf = tmp_path / "slurm.conf"
+    nodes = "\n".join(f"NodeName={host} NodeAddr={address[host]} CPUs=4" for host in lab.hosts)
+    conf.write_text(SLURM_CONF.format(controller=address["h0"], nodes=nodes), encoding="utf-8")
+    prepare = "mkdir -p /run/munge /run/slurm/state; head -c 128 /dev/urandom >/run/munge/key; chmod 400 /run/munge/key"
+    run(lab, "h0", ["sh", "-c", prepare])
+    munged = ["munged", "--foreground", "--key-file=/run/munge/key", "--seed-file=/run/munge/seed",
+              "--pid-file=/run/munge/pid", "--num-threads=2"]  # fmt: skip
+    daemons = [("h0", munged), ("h0", ["slurmctld", "-D", "-i"])]
+    daemons += [(host, ["slurmd", "-D", "-N", host]) for host in lab.hosts]
+    started = []
+    try:
+        for host, words in daemons:
+            argv = ["env", f"SLURM_CONF={conf}", f"PATH={os.environ['PATH']}:/usr/sbin", *words]
+            null = subprocess.DEVNULL
+            argv = lab.launcher().argv(host, argv)
+            started.append(
+                subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, start_new_session=True)
+            )
+            if words is munged:
+                wait_for(lab, ["sh", "-c", "munge -n | unmunge"])
+        wait_for(
+            lab,
+            ["sh", "-c", f'[ "$(sinfo -h -N -t idle -o %n | wc -l)" = {len(lab.hosts)} ]'],
+            SLURM_CONF=conf,
+        )
+        yield conf
+    finally:
+        for daemon in reversed(started):
+            os.killpg(daemon.pid, signal.SIGKILL)
+            daemon.wait()
+
+
+def wait_for(lab, argv, **env):
+    """Wait until a command succeeds on h0."""
+    deadline = time.monotonic() + 20
+    words = [f"{key}={value}" for key, value in env.items()]
+    while (done := lab.exec("h0", ["env", *words, *argv], timeout_s=10)).returncode:
+        assert time.monotonic() < deadline, done.stderr
+        time.sleep(0.1)
+
+
+def test_slurm_puts_tasks_where_the_hostfile_says(lab, folder, slurm):
+    """In an allocation of its own, and inside one of all hosts with fewer tasks a host, tasks run where the map says."""
+    here, _ = folder(SCATTERED)
+    program = ["sh", "-c", 'echo "$SLURM_PROCID $(hostname)"']
+
+    outside = run(lab, "h0", ["sh", here / "slurm.sh", *program], SLURM_CONF=slurm, SLURM_NTASKS_PER_NODE=1)
+    inside = run(
+        lab, "h0", ["salloc", "--nodes=8", "--ntasks-per-node=1", "--exclusive", "sh", here / "slurm.sh", *program],
+        SLURM_CONF=slurm,
+    )  # fmt: skip
+
+    for out in (outside, inside):
+        assert [host for _, host in sorted(line.split() for line in out.splitlines())] == SCATTERED

@@ -1,7 +1,9 @@
 """Open MPI: a rankfile, a hostfile with the slots that it needs, and the mpirun line of versions 4 and 5 as a script.
 
 Grammar: docs/launching-apps and the lexers of hostfile and rankfile (orte/prrte util/hostfile, rmaps/rank_file).
-Domains are cut off names, so two hosts may not differ in theirs alone. `--map-by seq:file=` crashes 5.0.11.
+Domains are cut off names, so two hosts may not differ in theirs alone. Of 5.0.11: `--map-by seq:file=` crashes; with
+`--bind-to none` any "pe" in the path of a rankfile is taken for the directive PE=, hence /dev/fd/3. Version 4 puts the
+host of mpirun first whatever the order of a hostfile, so only a rankfile will do; it binds to `slot` even so.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def files(placement: Placement, fabric: Fabric) -> dict[str, str]:
     return {
         "openmpi.rankfile": (
             "# The host of each rank; slots only number the ranks of a host. Open MPI 5 and 4:\n"
-            f"#   {common} --map-by rankfile:file=openmpi.rankfile PROGRAM\n"
+            f"#   {common} --map-by rankfile:file=/dev/fd/3 PROGRAM 3<openmpi.rankfile\n"
             f"#   {common} --rankfile openmpi.rankfile PROGRAM\n"
             + "".join(
                 f"rank {rank}={host} slot={local}\n"
@@ -65,15 +67,17 @@ def files(placement: Placement, fabric: Fabric) -> dict[str, str]:
         + "".join(f"{host} slots={len(own)}\n" for host, own in ranks.ranks.items()),
         "openmpi.sh": script(
             "Ranks on hosts by the map: sh openmpi.sh PROGRAM ARGS; more words for mpirun go into MPIRUN_OPTIONS.",
-            "The map is openmpi.rankfile and openmpi.hostfile beside this script; nothing is bound to cores.",
+            "The map is openmpi.rankfile and openmpi.hostfile beside this script. Version 5 then binds no rank to cores,",
+            "version 4 the i-th rank of a host to core i.",
         )
         + HERE
         + wrap
         + "# shellcheck disable=SC2086 # the options are words\n"
         + 'case "$(mpirun --version)" in\n'
         + '  *"(Open MPI) "[1-4].*) set -- --rankfile "$here/openmpi.rankfile" ${MPIRUN_OPTIONS:-} "$@" ;;\n'
-        + '  *"(Open MPI) "*) set -- --map-by "rankfile:file=$here/openmpi.rankfile" ${MPIRUN_OPTIONS:-} "$@" ;;\n'
+        + '  *"(Open MPI) "*) set -- --map-by rankfile:file=/dev/fd/3 ${MPIRUN_OPTIONS:-} "$@" ;;\n'
         + '  *) echo "error: mpirun is not Open MPI\'s; use hydra.sh" >&2; exit 2 ;;\n'
         + "esac\n"
-        + f'exec mpirun -np {ranks.size} --hostfile "$here/openmpi.hostfile" --bind-to none "$@"\n',
+        + f'exec mpirun -np {ranks.size} --hostfile "$here/openmpi.hostfile" --bind-to none "$@" \\\n'
+        + '  3<"$here/openmpi.rankfile"\n',
     } | devices

@@ -71,7 +71,7 @@ class RankMap:
         """Accelerators of each host by local rank."""
         return {host: tuple(self.gpus[rank] for rank in ranks) for host, ranks in self.ranks.items()}
 
-    @property
+    @cached_property
     def natural_devices(self) -> bool:
         """Local rank i uses accelerator i everywhere, which is what programs do when nobody tells them otherwise."""
         return all(own == tuple(range(len(own))) for own in self.devices.values())

@@ -39,8 +39,8 @@ def files(placement: Placement, fabric: Fabric) -> dict[str, str]:
         )
         + HERE
         + 'export SLURM_HOSTFILE="$here/slurm.hostfile"\n'
-        # what sbatch was told of tasks per node would contradict the map
-        + "unset SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_DISTRIBUTION\n"
+        # with it srun refuses a map that has more ranks on a host (seen with 22.05)
+        + "unset SLURM_NTASKS_PER_NODE\n"
         + wrap
         + "# shellcheck disable=SC2086 # the options are words\n"
         + f'exec {line} ${{SRUN_OPTIONS:-}} "$@"\n',
