@@ -2,11 +2,12 @@
 
 Under a placement: what leaves a part of the fabric (`topology.cuts`), over the speed of all cables that leave it.
 
-Without one, three facts hold whatever the map: each rank sends and receives its bytes through a NIC, but for those that
-a neighbour in the same host (or accelerator domain) may take off the network, and the busiest rank can at best have the
-fastest NIC, the next the next; all ranks together have no more than as many NICs, each once; and ranks that talk to each other
-but are too many for one piece of the fabric must cross out of a piece at least once. Phases follow one another as their
-`after` says, and last as long as the computation beside them at least. The bytes are those of the traffic as it is given: another algorithm may need fewer.
+Without one, four facts hold whatever the map: each node sends and receives its bytes through its NICs, but for those that
+a neighbour in the same accelerator domain may take off the network, and the busiest can at best have the fastest NIC, the next
+the next; all together have no more than as many NICs, each once; nodes that talk to each other but are too many for one piece
+of the fabric (a leaf, a pod) must cross out of a piece at least once; and what must cross in all (`topology.placement.crossing`)
+has no more than the cables of all pieces. Phases follow one another as their `after` says, and last as long as the computation
+beside them at least. The bytes are those of the traffic as it is given: another algorithm may need fewer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from nettune.errors import InputError
 from topology.cuts import host_parts
 from topology.hops import flows_of
 from topology.loads import US_PER_BYTE_AT_1_GBPS
+from topology.placement.crossing import crossing_bytes, groups_of, least_bytes, sums
+from topology.placement.mapping import nic_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,72 +89,105 @@ def cut_time(carried: Floats, speed_gbps: Floats, names: tuple[str, ...], way: s
     )
 
 
-def sums(index: Ints, values: Floats, length: int) -> Floats:
-    """(length,) sum of the values of each index."""
-    total: Floats = np.bincount(index, values, minlength=length).astype(np.float64)
-    return total
-
-
-def lower_bound_us(problem: Problem) -> float:
+def lower_bound_us(problem: Problem, *, scattered: bool = False) -> float:
     """Microseconds that no placement of the problem beats.
+
+    Args:
+        problem: the problem.
+        scattered: ranks of a node may be on different hosts, as in maps made elsewhere; else consecutive ranks share one.
 
     Raises:
         InputError: no NIC of a usable host has a known speed.
     """
     fabric = problem.routing.fabric
-    slots, nics = _nic_gbps(fabric, problem)
-    pieces = _pieces(fabric, problem)
-    together = problem.ranks_per_host * _hosts_in_a_domain(fabric, problem.hosts)
+    size = 1 if scattered else problem.ranks_per_host
+    nics = _nics(problem, scattered=scattered)
+    pieces = _pieces(fabric, problem, problem.ranks_per_host // size)
+    together = problem.ranks_per_host // size * _hosts_in_a_domain(fabric, problem.hosts)
+    kept: dict[bytes, float] = {}
     ends: dict[str, float] = {}
     for phase in problem.traffic.phases:
         start = max((ends[name] for name in phase.after), default=0.0)
-        least = _phase_us(phase, problem.traffic.ranks, slots, nics, pieces, together)
-        ends[phase.name] = start + max(least, phase.compute_us)
+        key = phase.src.tobytes() + phase.dst.tobytes() + phase.edge_bytes.tobytes()
+        if key not in kept:
+            kept[key] = _phase_us(phase, problem, size, nics, pieces, together)
+        ends[phase.name] = start + max(kept[key], phase.compute_us)
     return max(ends.values(), default=0.0)
 
 
+@dataclass(frozen=True)
+class _Nics:
+    """What the NICs of the usable hosts can carry.
+
+    Attributes:
+        kind: (ranks on a host,) kind of NIC that each rank of a node uses; all 0 where it may be any.
+        behind: for each kind (slots,) the speed behind each slot, fastest first.
+        alone: for each kind the speeds of NICs that a slot can have to itself, fastest first.
+    """
+
+    kind: Ints
+    behind: list[Floats]
+    alone: list[Floats]
+
+
 def _phase_us(
-    phase: Phase, ranks: int, slots: Floats, nics: Floats, pieces: list[tuple[Ints, Floats]], together: int
+    phase: Phase,
+    problem: Problem,
+    size: int,
+    nics: _Nics,
+    pieces: list[tuple[Ints, Floats]],
+    together: int,
 ) -> float:
-    if not len(phase.src):
+    src, dst = phase.src // size, phase.dst // size
+    apart = src != dst
+    if not apart.any():
         return 0.0
+    src, dst, carried = src[apart], dst[apart], phase.edge_bytes[apart].astype(np.float64)
+    items = -(-problem.traffic.ranks // size)
     best = 0.0
-    for own, other in ((phase.src, phase.dst), (phase.dst, phase.src)):
-        busy = np.sort(_least_bytes(own, other, phase.edge_bytes, ranks, together))[::-1]
-        busy = busy[: min(int(np.count_nonzero(busy)), len(slots))]
-        best = max(best, float((busy / slots[: len(busy)]).max(initial=0.0)))
-        best = max(best, float(busy.sum() / nics[: len(busy)].sum()) if len(busy) else 0.0)
-    clusters = _clusters(phase, ranks)
+    for own, other, rank in ((src, dst, phase.src[apart]), (dst, src, phase.dst[apart])):
+        kind = nics.kind[rank % len(nics.kind)]
+        for number, (behind, alone) in enumerate(zip(nics.behind, nics.alone, strict=True)):
+            some = kind == number
+            busy = np.sort(least_bytes(own[some], other[some], carried[some], items, together))[::-1]
+            busy = busy[: min(int(np.count_nonzero(busy)), len(behind))]
+            if len(busy):
+                best = max(best, float((busy / behind[: len(busy)]).max()))
+                best = max(best, float(busy.sum() / alone[: len(busy)].sum()))
+    linked = groups_of(src, dst, carried, items)
     for sizes, speeds in pieces:
-        best = max([best, *(least / _crossing_gbps(count, sizes, speeds) for count, least in clusters)])
+        best = max([best, *(least / _crossing_gbps(count, sizes, speeds) for count, least in linked)])
+        # What crosses in all leaves one piece and enters another: the cables of all pieces share it.
+        crossing = crossing_bytes(src, dst, carried, items, sizes)
+        whole = float(speeds[sizes > 0].sum())
+        best = max(best, crossing / whole if whole else 0.0)
     return best * US_PER_BYTE_AT_1_GBPS
 
 
-def _least_bytes(own: Ints, other: Ints, carried: Floats, ranks: int, together: int) -> Floats:
-    """(R,) bytes that each rank must move over a NIC even with its `together` - 1 heaviest partners beside it."""
-    pairs, index = np.unique(own * ranks + other, return_inverse=True)
-    table = sums(index, carried, len(pairs))
-    rank = pairs // ranks
-    order = np.lexsort((-table, rank))
-    place = np.arange(len(order)) - np.searchsorted(rank[order], rank[order])
-    kept = order[place >= together - 1]
-    return sums(rank[kept], table[kept], ranks)
+def _nics(problem: Problem, *, scattered: bool) -> _Nics:
+    """Speeds by kind of NIC where every host has the same kinds in the same places, else of hosts as a whole.
 
-
-def _nic_gbps(fabric: Fabric, problem: Problem) -> tuple[Floats, Floats]:
-    """Fastest NIC behind each slot of the usable hosts, and each NIC that a slot can have to itself; fastest first."""
-    slots: list[float] = []
-    nics: list[float] = []
-    for host in problem.hosts:
-        speeds = fabric.ports.speed_gbps[fabric.nics(host)]
-        # A NIC of unknown speed may be as fast as one likes.
-        ordered = np.sort(np.where(speeds > 0, speeds, np.inf))[::-1][: problem.ranks_per_host].tolist()
-        slots += ordered[:1] * problem.ranks_per_host
-        nics += ordered
-    known = np.isfinite(nics)
-    if not known.any():
+    Raises:
+        InputError: no NIC's speed is known.
+    """
+    fabric = problem.routing.fabric
+    # A NIC of unknown speed may be as fast as one likes.
+    speed = np.where(fabric.ports.speed_gbps > 0, fabric.ports.speed_gbps, np.inf)
+    table = nic_table(fabric, problem.rows, problem.ranks_per_host)
+    if not np.isfinite(speed[table]).any():
         raise InputError("no NIC's speed is known, so there is no bound")
-    return np.sort(slots)[::-1], np.sort(nics)[::-1]
+    first = (table[:, :, None] == table[:, None, :]).argmax(axis=2)
+    if scattered:
+        behind = np.repeat(speed[table].max(axis=1), problem.ranks_per_host)
+        alone = speed[np.unique(table)]
+        return _Nics(np.zeros(1, dtype=np.int64), [np.sort(behind)[::-1]], [np.sort(alone)[::-1]])
+    if (first == first[0]).all():
+        kinds, kind = np.unique(first[0], return_inverse=True)
+        columns = [np.sort(speed[table[:, place]])[::-1] for place in kinds]
+        return _Nics(kind, columns, columns)
+    own = np.where(first == np.arange(table.shape[1]), speed[table], 0.0).sum(axis=1)
+    whole = [np.sort(own)[::-1]]
+    return _Nics(np.zeros(problem.ranks_per_host, dtype=np.int64), whole, whole)
 
 
 def _hosts_in_a_domain(fabric: Fabric, hosts: tuple[str, ...]) -> int:
@@ -159,46 +195,19 @@ def _hosts_in_a_domain(fabric: Fabric, hosts: tuple[str, ...]) -> int:
     return max(int(np.bincount(domains[domains >= 0], minlength=1).max()), 1)
 
 
-def _pieces(fabric: Fabric, problem: Problem) -> list[tuple[Ints, Floats]]:
+def _pieces(fabric: Fabric, problem: Problem, slots: int) -> list[tuple[Ints, Floats]]:
     """For each tier (M,) slots in each piece, and the faster of its two directions."""
-    rows = [fabric.node_row(host) for host in problem.hosts]
     found = []
     for family in host_parts(fabric)[1:]:
-        sizes = np.bincount(family.of_node[rows], minlength=len(family.names)) * problem.ranks_per_host
+        sizes = np.bincount(family.of_node[problem.rows], minlength=len(family.names)) * slots
         found.append((sizes, np.maximum(family.out_gbps, family.in_gbps)))
     return found
 
 
-def _crossing_gbps(ranks: int, sizes: Ints, speeds: Floats) -> float:
-    """Speed of the slowest piece that `ranks` ranks must at best leave; infinite where one piece holds them all."""
-    needed = int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), ranks)) + 1
+def _crossing_gbps(items: int, sizes: Ints, speeds: Floats) -> float:
+    """Speed of the slowest piece that so many must at best leave; infinite where one piece holds them all."""
+    needed = int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), items)) + 1
     if needed == 1:
         return np.inf
     usable = np.sort(speeds[sizes > 0])[::-1]
     return float(usable[needed - 1]) if needed <= len(usable) and usable[needed - 1] > 0 else np.inf
-
-
-def _clusters(phase: Phase, ranks: int) -> list[tuple[int, float]]:
-    """Ranks that talk to each other, directly or not, and the least that one direction of any cut through them carries.
-
-    A cut through connected ranks crosses at least one edge of their heaviest spanning tree. Its bytes, or half of them
-    where both directions of the pair were added up, leave or enter.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
-
-    used = phase.edge_bytes > 0
-    low, high = np.minimum(phase.src, phase.dst)[used], np.maximum(phase.src, phase.dst)[used]
-    graph = coo_array((phase.edge_bytes[used], (low, high)), shape=(ranks, ranks)).tocsr()
-    count, cluster = connected_components(graph, directed=False)
-    if not graph.nnz:
-        return []
-    negative = graph.copy()
-    negative.data = -graph.data
-    tree = minimum_spanning_tree(negative).tocoo()
-    least = np.full(count, np.inf)
-    np.minimum.at(least, cluster[tree.row], -tree.data)
-    sizes = np.bincount(cluster, minlength=count)
-    kept = np.isfinite(least)
-    # Equal clusters give equal bounds: a job has thousands of them, of a few kinds.
-    return sorted(set(zip(sizes[kept].tolist(), (least[kept] / 2).tolist(), strict=True)))

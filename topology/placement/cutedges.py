@@ -74,15 +74,30 @@ def cut_edges(problem: Problem) -> CutEdges:
     rows = _added(problem, column, len(first))
     floor = np.zeros(len(problem.traffic.phases)) if own else _nic_floor(problem, speed)
     part, domain = part[:, :, first], domain[:, first]
-    kept = _one_of_the_rails(rows, part, gbps, cables)
-    if kept:
-        rows = tuple(values[rows[2] == 0] for values in rows)
+    if _rails_are_alike(rows, part, gbps, cables):
+        rows = rows.take(rows.src_column == 0)
         part, domain = part[:, :, :1], domain[:, :1]
-    phase, src, src_column, dst, dst_column = (values.astype(np.int64) for values in rows[:5])
     return CutEdges(
-        phase, src, src_column, dst, dst_column, rows[5], rows[6],
-        part, len(gbps) // 2, domain, gbps, cables, background, floor,
+        **vars(rows), part=part, inward=len(gbps) // 2, domain=domain, gbps=gbps, cables=cables,
+        background=background, floor_us=floor,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The edges of `CutEdges`, before they know any cut."""
+
+    phase: Ints
+    src: Ints
+    src_column: Ints
+    dst: Ints
+    dst_column: Ints
+    bytes_: Floats
+    squares: Floats
+
+    def take(self, which: NDArray[np.generic]) -> _Rows:
+        """The chosen rows."""
+        return _Rows(*(column[which] for column in vars(self).values()))
 
 
 def _cuts(problem: Problem, ports: Ints, *, own: bool) -> tuple[Ints, Floats, Ints, Floats]:
@@ -106,7 +121,9 @@ def _cuts(problem: Problem, ports: Ints, *, own: bool) -> tuple[Ints, Floats, In
         ends = [family.inside[side] for side in (sender, receiver)]
         crossing = ends[0] != ends[1]
         met = [
-            np.bincount(side[crossing & (side >= 0)], others[crossing & (side >= 0)], minlength=len(family.names))
+            np.bincount(
+                side[crossing & (side >= 0)], others[crossing & (side >= 0)], minlength=len(family.names)
+            )
             for side in ends
         ]
         columns.append((family.out_gbps, family.in_gbps, family.out_cables, family.in_cables, met[0], met[1]))
@@ -114,46 +131,41 @@ def _cuts(problem: Problem, ports: Ints, *, own: bool) -> tuple[Ints, Floats, In
         empty = np.empty(0)
         return np.empty((0, *ports.shape), np.int64), empty, empty.astype(np.int64), empty
     gbps, cables, met_all = (
-        np.concatenate([*(one[key] for one in columns), *(one[key + 1] for one in columns)]) for key in (0, 2, 4)
+        np.concatenate([*(one[key] for one in columns), *(one[key + 1] for one in columns)])
+        for key in (0, 2, 4)
     )
     return np.stack(parts), np.maximum(gbps, 1e-9), np.maximum(cables, 1).astype(np.int64), met_all
 
 
-def _added(problem: Problem, column: Ints, columns: int) -> tuple[NDArray[np.generic], ...]:
-    """phase, src, src column, dst, dst column, bytes, squares: edges between hosts, added up by unit and column."""
-    size, units = problem.ranks_in_a_unit, problem.units
-    found = []
+def _added(problem: Problem, column: Ints, columns: int) -> _Rows:
+    """Edges between hosts, added up by unit and column."""
+    size, many = problem.ranks_in_a_unit, problem.units * columns
+    found = [(np.empty(0, np.int64),) * 5 + (np.empty(0),) * 2]
     for number, phase in enumerate(problem.traffic.phases):
         apart = phase.src // problem.ranks_per_host != phase.dst // problem.ranks_per_host
-        src, dst, carried = phase.src[apart], phase.dst[apart], phase.edge_bytes[apart]
-        keys = (src // size * columns + column[src % size]) * (units * columns)
-        keys += dst // size * columns + column[dst % size]
-        pairs, index = np.unique(keys, return_inverse=True)
-        one, other = pairs // (units * columns), pairs % (units * columns)
-        bytes_ = np.bincount(index, carried, minlength=len(pairs))
-        squares = np.bincount(index, carried**2 / phase.connections, minlength=len(pairs))
-        found.append(
-            (np.full(len(pairs), number), one // columns, one % columns, other // columns, other % columns, bytes_, squares)
-        )
-    if not found:
-        return tuple(np.empty(0, np.int64) for _ in range(5)) + (np.empty(0), np.empty(0))
-    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+        src, dst, carried = phase.src[apart], phase.dst[apart], phase.edge_bytes[apart].astype(np.float64)
+        keys = (src // size * columns + column[src % size]) * many
+        pairs, index = np.unique(keys + dst // size * columns + column[dst % size], return_inverse=True)
+        one, other = pairs // many, pairs % many
+        ends = (one // columns, one % columns, other // columns, other % columns)
+        bytes_ = np.bincount(index, carried, minlength=len(pairs)).astype(np.float64)
+        squares = np.bincount(index, carried**2 / phase.connections, minlength=len(pairs)).astype(np.float64)
+        found.append((np.full(len(pairs), number, dtype=np.int64), *ends, bytes_, squares))
+    return _Rows(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
-def _one_of_the_rails(rows: tuple[NDArray[np.generic], ...], part: Ints, gbps: Floats, cables: Ints) -> bool:
+def _rails_are_alike(rows: _Rows, part: Ints, gbps: Floats, cables: Ints) -> bool:
     """Whether all columns carry the same edges, never cross, and are behind cuts of their own that look alike."""
-    phase, src, src_column, dst, dst_column, bytes_, squares = rows
     columns = part.shape[2]
-    if columns == 1 or not len(part) or (src_column != dst_column).any():
+    if columns == 1 or not len(part) or (rows.src_column != rows.dst_column).any():
         return False
-    of = [np.flatnonzero(src_column == column) for column in range(columns)]
-    first = of[0]
-    for other in of[1:]:
-        if len(other) != len(first) or any(
-            (values[other] != values[first]).any() for values in (phase, src, dst)
-        ):
+    first, *others = (rows.take(rows.src_column == column) for column in range(columns))
+    for other in others:
+        if len(other.src) != len(first.src):
             return False
-        if not (np.allclose(bytes_[other], bytes_[first]) and np.allclose(squares[other], squares[first])):
+        if any((getattr(other, end) != getattr(first, end)).any() for end in ("phase", "src", "dst")):
+            return False
+        if not all(np.allclose(getattr(other, what), getattr(first, what)) for what in ("bytes_", "squares")):
             return False
     half = len(gbps) // 2
     for level in part:
@@ -167,7 +179,9 @@ def _one_of_the_rails(rows: tuple[NDArray[np.generic], ...], part: Ints, gbps: F
             if len(np.unique(mine)) != len(np.unique(level[:, 0])):
                 return False
             for way in (0, half):
-                alike = (gbps[mine + way] == gbps[level[:, 0] + way]) & (cables[mine + way] == cables[level[:, 0] + way])
+                alike = (gbps[mine + way] == gbps[level[:, 0] + way]) & (
+                    cables[mine + way] == cables[level[:, 0] + way]
+                )
                 if not alike.all():
                     return False
             seen[mine] = column

@@ -156,6 +156,8 @@ def nic_table(fabric: Fabric, hosts: Ints, accelerators: int) -> Ints:
     place = np.full(len(fabric.nodes.name), -1, dtype=np.int64)
     place[hosts] = np.arange(len(hosts))
     gpus = fabric.gpus
-    known = np.flatnonzero((gpus.nic >= 0) & (place[gpus.host] >= 0) & (gpus.index < accelerators) & (gpus.index >= 0))
+    known = np.flatnonzero(
+        (gpus.nic >= 0) & (place[gpus.host] >= 0) & (gpus.index < accelerators) & (gpus.index >= 0)
+    )
     table[place[gpus.host[known]], gpus.index[known]] = gpus.nic[known]
     return table

@@ -6,13 +6,14 @@ that of `topology.loads.predict`, but for rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from topology.draws import DrawnPhase
 from topology.loads import US_PER_BYTE_AT_1_GBPS, sorted_percentile
+from topology.placement.estimate import step_us
 from topology.traffic import Transfers, transfers
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class _State:
 
 
 class Prices:
-    """Prices of maps of one problem; a map is the number of each rank's host in `problem.hosts`.
+    """Prices of maps of one problem; a map is the slot of each unit.
 
     Raises:
         InputError: a host without a NIC.
@@ -55,7 +56,6 @@ class Prices:
     def __init__(self, problem: Problem) -> None:
         fabric = problem.routing.fabric
         self._problem = problem
-        self._nics = problem.nic_table
         self._links = problem.routing.hops.between
         speed = fabric.directed_gbps
         # A link of unknown speed costs nothing here; `predict` refuses the map in the end if it is used.
@@ -67,39 +67,32 @@ class Prices:
         self._states = [empty] * len(problem.traffic.phases)
         self._tried = (self._nic, self._states)
 
-    def price(self, hosts: Ints) -> Price:
+    def price(self, slot_of_unit: Ints) -> Price:
         """Price of a map; `accept` makes it the one that the next are compared with."""
         problem = self._problem
-        nic = self._nic_of(hosts)
+        nic = problem.nics(slot_of_unit)
         moved = nic != self._nic
         states = [
             self._changed(phase, number, moved, nic) for number, phase in enumerate(problem.traffic.phases)
         ]
         self._tried = (nic, states)
-        ends: dict[str, Floats] = {}
-        step = np.zeros(problem.draws)
-        for phase, state in zip(problem.traffic.phases, states, strict=True):
-            end = np.maximum(state.times, phase.compute_us)
-            if phase.after:
-                end = end + np.max([ends[name] for name in phase.after], axis=0)
-            ends[phase.name] = end
-            step = np.maximum(step, end)
+        times = np.stack([state.times for state in states]) if states else np.zeros((0, problem.draws))
+        if problem.background is not None:
+            whole = float(times.mean(axis=1).sum())
+            share = times.mean(axis=1) / whole if whole else times.mean(axis=1)
+            times = np.stack(
+                [
+                    self._times(state, problem.background * part)
+                    for state, part in zip(states, share, strict=True)
+                ]
+            )
+        step = step_us(problem.traffic.phases, times)
         hop_bytes = sum(float(state.forced.sum() + state.drawn.sum() / problem.draws) for state in states)
         return Price(float(sorted_percentile(np.sort(step), 95)), hop_bytes)
 
     def accept(self) -> None:
         """Keep the map that was priced last."""
         self._nic, self._states = self._tried
-
-    def _nic_of(self, hosts: Ints) -> Ints:
-        """NIC of each rank: ranks on one host take its rails in turn, as in `Placement.of_hosts`."""
-        order = np.argsort(hosts, kind="stable")
-        ordered = hosts[order]
-        place = np.empty(len(hosts), dtype=np.int64)
-        place[order] = np.arange(len(hosts)) - np.searchsorted(ordered, ordered)
-        table, counts = self._nics
-        nic: Ints = table[hosts, place % counts[hosts]]
-        return nic
 
     def _changed(self, phase: Phase, number: int, moved: NDArray[np.bool_], nic: Ints) -> _State:
         state = self._states[number]
@@ -114,10 +107,28 @@ class Prices:
         for which, block in drawn.blocks(self._problem.draws):
             loads[which] += block
         least = _ROUNDING * float(phase.edge_bytes.max(initial=0.0))
-        through = forced[self._links]
-        alone = forced * self._per_byte
-        busy = np.where(loads > least, loads + through, 0.0) * self._per_byte[self._links]
-        return _State(forced, loads, np.maximum(busy.max(axis=1, initial=0.0), alone.max(initial=0.0)))
+        forced[np.abs(forced) <= least] = 0.0
+        loads[np.abs(loads) <= least] = 0.0
+        changed = _State(forced, loads, state.times)
+        return replace(changed, times=self._times(changed, None))
+
+    def _times(self, state: _State, others: Floats | None) -> Floats:
+        """(D,) time of the busiest link, as `topology.loads.phase_times` has it."""
+        met = state.forced if others is None else state.forced + others
+        alone = np.where(state.forced > 0, met, 0.0) * self._per_byte
+        between = np.where(state.drawn > 0, state.drawn + met[self._links], 0.0) * self._per_byte[self._links]
+        times: Floats = np.maximum(between.max(axis=1, initial=0.0), alone.max(initial=0.0))
+        return times
+
+
+def predicted_price(problem: Problem, slot_of_unit: Ints) -> Price:
+    """Price of one map, without keeping what the next could start from: for fabrics where that is hundreds of megabytes.
+
+    Raises:
+        UnknownPathError: two hosts have no route between them.
+    """
+    result = problem.predicted(problem.placement(slot_of_unit, ""))
+    return Price(result.time_us[2], float(result.link_bytes.sum()))
 
 
 def _difference(new: Transfers, old: Transfers) -> Transfers:

@@ -16,6 +16,7 @@ import numpy as np
 
 from nettune.errors import InputError
 from topology.leafgroups import leaf_groups
+from topology.loads import predict
 from topology.placement.mapping import Placement, nic_table
 from topology.placement.slots import hosts_in_a_unit, pinned_nodes, slots_of
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from topology.leafgroups import LeafGroups
+    from topology.results import NetworkResult
     from topology.routing import Routing
     from topology.traffic import StepTraffic
 
@@ -125,10 +127,13 @@ class Problem:
     @cached_property
     def depth_first(self) -> Ints:
         """(H,) usable hosts, as numbers in `hosts`, in the order of the tree: pods, leaf groups, natural order of names."""
-        place = {host: index for index, host in enumerate(h for group in self.tree.groups for h in group.hosts)}
+        place = {
+            host: index for index, host in enumerate(h for group in self.tree.groups for h in group.hosts)
+        }
         last = len(place)
         return np.array(
-            sorted(range(len(self.hosts)), key=lambda number: place.get(int(self.rows[number]), last)), dtype=np.int64
+            sorted(range(len(self.hosts)), key=lambda number: place.get(int(self.rows[number]), last)),
+            dtype=np.int64,
         )
 
     @cached_property
@@ -149,13 +154,38 @@ class Problem:
     @cached_property
     def group_of_slot(self) -> Ints:
         """(S,) leaf group of each slot's first host."""
-        return self.clusters[self.slots[:, 0], 0]
+        found: Ints = self.clusters[self.slots[:, 0], 0]
+        return found
 
     @cached_property
     def port_of_place(self) -> Ints:
         """(S, ranks in a unit) port row of the NIC that each rank of a unit uses in each slot."""
         table = nic_table(self.routing.fabric, self.rows, self.ranks_per_host)
         return table[self.slots].reshape(len(self.slots), -1)
+
+    @cached_property
+    def results(self) -> dict[bytes, NetworkResult]:
+        """Predictions that were made, by the bytes of the NIC column: at scale one takes seconds."""
+        return {}
+
+    def predicted(self, placement: Placement) -> NetworkResult:
+        """Loads and times of a placement, kept.
+
+        Raises:
+            InputError: as `topology.loads.predict`.
+            UnknownPathError: two hosts have no route between them.
+        """
+        key = placement.nic.tobytes()
+        if key not in self.results:
+            self.results[key] = predict(
+                self.routing,
+                placement,
+                self.traffic,
+                draws=self.draws,
+                seed=self.seed,
+                background=self.background,
+            )
+        return self.results[key]
 
     def fill(self, slots: Ints) -> Ints:
         """(units,) slot of each unit when the free ones take the slots in order, but for those that others are pinned to."""
@@ -164,6 +194,17 @@ class Problem:
         loose = found < 0
         found[loose] = free[: int(loose.sum())]
         return found
+
+    def slots_under(self, placement: Placement) -> Ints:
+        """(units,) slot in which a placement has each unit; -1 where no slot has just these hosts in this order."""
+        size = self.hosts_in_a_unit
+        first = np.full(len(self.routing.fabric.nodes.name), -1, dtype=np.int64)
+        first[self.rows[self.slots[:, 0]]] = np.arange(len(self.slots))
+        nodes = placement.host[:: self.ranks_per_host]
+        found: Ints = first[nodes[::size]]
+        there = self.rows[self.slots[found]].ravel()[: len(nodes)]
+        whole = np.add.reduceat((there != nodes).astype(np.int64), np.arange(0, len(nodes), size)) == 0
+        return np.where(whole, found, -1)
 
     def nics(self, slot_of_unit: Ints) -> Ints:
         """(R,) port row of each rank's NIC under a map."""

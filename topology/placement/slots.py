@@ -51,7 +51,9 @@ def hosts_in_a_unit(problem: Problem) -> int:
     if not problem.even_pods:
         return hosts
     if problem.nodes % 2:
-        raise InputError(f"{problem.nodes} nodes cannot be an even number in every pod; place one more or one fewer")
+        raise InputError(
+            f"{problem.nodes} nodes cannot be an even number in every pod; place one more or one fewer"
+        )
     return lcm(hosts, 2)
 
 
@@ -126,7 +128,9 @@ def _together(problem: Problem) -> Ints:
     if not problem.even_pods:
         return np.stack([domain, domain], axis=1)
     levels = problem.clusters.shape[1]
-    pod = problem.clusters[:, max(levels - 2, 0)]  # the level below the root, leaf groups where there are two tiers
+    pod = problem.clusters[
+        :, max(levels - 2, 0)
+    ]  # the level below the root, leaf groups where there are two tiers
     both = np.where((domain < 0) | (pod < 0), -1, pod)
     return np.stack([np.where(both < 0, -1, domain), both], axis=1)
 
@@ -163,8 +167,15 @@ def _pinned_slots(
         shared = {int(key[host]) for host in fixed.values()}
         names = ", ".join(problem.hosts[host] for host in fixed.values())
         others = [host for host in hosts if host not in taken and int(key[host]) in shared]
-        if len(shared) > 1 or -1 in shared or len(others) < size - len(fixed) or not set(fixed.values()) <= set(hosts):
-            raise InputError(f"pins: {names} cannot hold {size} nodes from node {unit * size} on that belong together")
+        if (
+            len(shared) > 1
+            or -1 in shared
+            or len(others) < size - len(fixed)
+            or not set(fixed.values()) <= set(hosts)
+        ):
+            raise InputError(
+                f"pins: {names} cannot hold {size} nodes from node {unit * size} on that belong together"
+            )
         fill = iter(others)
         slot = tuple(fixed[place] if place in fixed else next(fill) for place in range(size))
         taken |= set(slot)

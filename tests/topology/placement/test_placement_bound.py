@@ -42,10 +42,10 @@ def step(ranks, *phases) -> Step:
     return Step(ranks, tuple(made))
 
 
-def bound_of(fabric, traffic, *, per_host=1, hosts=None) -> float:
+def bound_of(fabric, traffic, *, per_host=1, hosts=None, scattered=False) -> float:
     """The bound with default hosts."""
     routing = Routing.shortest_paths(fabric)
-    return lower_bound_us(Problem(routing, traffic, hosts or fabric.hosts, per_host))
+    return lower_bound_us(Problem(routing, traffic, hosts or fabric.hosts, per_host), scattered=scattered)
 
 
 @settings(max_examples=40)
@@ -54,14 +54,15 @@ def bound_of(fabric, traffic, *, per_host=1, hosts=None) -> float:
     hosts=st.integers(1, 2),
     speeds=st.lists(st.sampled_from([0.01, 0.05, 0.1, 0.4]), min_size=2, max_size=2),
     per_host=st.integers(1, 2),
+    scattered=st.booleans(),
     edges=st.lists(
         st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 9)), min_size=1, max_size=6),
         min_size=1,
         max_size=2,
     ),
 )
-def test_no_placement_beats_it(clos, leaves, hosts, speeds, per_host, edges):
-    """Over all ways to put the ranks on the hosts and 5 port draws of each."""
+def test_no_placement_beats_it(clos, leaves, hosts, speeds, per_host, scattered, edges):
+    """Over all ways to put the nodes (or every rank by itself) on the hosts and 5 port draws of each."""
     fabric = clos(leaves, 2, hosts, host_gbps=speeds[0], uplink_gbps=speeds[1])
     slots = [host for host in fabric.hosts for _ in range(per_host)]
     phases = [[(a, b, size * 1e5) for a, b, size in found if a != b] for found in edges]
@@ -72,11 +73,19 @@ def test_no_placement_beats_it(clos, leaves, hosts, speeds, per_host, edges):
     traffic = step(ranks, *phases)
     routing = Routing.shortest_paths(fabric)
 
-    bound = lower_bound_us(Problem(routing, traffic, fabric.hosts, per_host))
+    bound = lower_bound_us(Problem(routing, traffic, fabric.hosts, per_host), scattered=scattered)
 
+    nodes = -(-ranks // per_host)
+    maps = (
+        set(itertools.permutations(slots, ranks))
+        if scattered
+        else [
+            [host for host in chosen for _ in range(per_host)][:ranks]
+            for chosen in itertools.permutations(fabric.hosts, nodes)
+        ]
+    )
     best = min(
-        predict(routing, Placement.of_hosts(fabric, names), traffic, draws=5).time_us[0]
-        for names in set(itertools.permutations(slots, ranks))
+        predict(routing, Placement.of_hosts(fabric, names), traffic, draws=5).time_us[0] for names in maps
     )
     assert bound <= best * (1 + 1e-9)
 
@@ -101,16 +110,18 @@ def test_ranks_share_the_nics_of_few_hosts(clos):
     fabric = clos(1, 1, 4)
     edges = [(rank, (rank + shift) % 8, 1e6) for rank in range(8) for shift in (2, 3)]
 
-    # Each rank spares at most one of its two partners: 8 MB at least leave over 4 NICs.
-    assert bound_of(fabric, step(8, edges), per_host=2) == pytest.approx(2 * US_PER_MB_AT_01)
+    # Ranks that stand anywhere spare at most one of their two partners: 8 MB at least leave over 4 NICs.
+    assert bound_of(fabric, step(8, edges), per_host=2, scattered=True) == pytest.approx(2 * US_PER_MB_AT_01)
+    # Ranks 0 and 1 share a host as all launchers have it, and both send all they have to other hosts.
+    assert bound_of(fabric, step(8, edges), per_host=2) == pytest.approx(4 * US_PER_MB_AT_01)
 
 
 def test_a_group_larger_than_a_leaf_must_leave_it(clos):
-    """A ring of 4 on leaves of 2 with thin uplinks: half an edge at least crosses; of 2 ranks nothing does."""
+    """A ring of 4 on leaves of 2 with thin uplinks: one edge at least leaves each; of 2 ranks nothing does."""
     fabric = clos(2, 1, 2, uplink_gbps=0.01)
     ring = [(rank, (rank + 1) % 4, 1e6) for rank in range(4)]
 
-    assert bound_of(fabric, step(4, ring)) == pytest.approx(5 * US_PER_MB_AT_01)
+    assert bound_of(fabric, step(4, ring)) == pytest.approx(10 * US_PER_MB_AT_01)
     assert bound_of(fabric, step(2, ring[:1])) == pytest.approx(US_PER_MB_AT_01)
 
 
@@ -130,7 +141,7 @@ def test_the_fastest_leaves_are_taken():
             builder.link((f"n{host}", "eth0"), (f"leaf{leaf}", f"d{host}"))
     ring = [(rank, (rank + 1) % 4, 1e6) for rank in range(4)]
 
-    assert bound_of(builder.build(), step(4, ring)) == pytest.approx(0.5e6 * 8e-3 / 0.02)
+    assert bound_of(builder.build(), step(4, ring)) == pytest.approx(1e6 * 8e-3 / 0.02)
 
 
 def test_partners_on_one_host_are_spared(clos):
@@ -140,6 +151,16 @@ def test_partners_on_one_host_are_spared(clos):
     assert bound_of(fabric, step(2, [(0, 1, 1e6)]), per_host=2) == 0
     star = step(4, [(0, 1, 5e6), (0, 2, 1e6), (0, 3, 1e6)])
     assert bound_of(fabric, star, per_host=2) == pytest.approx(2 * US_PER_MB_AT_01)
+    late = step(4, [(0, 3, 5e6), (0, 2, 1e6), (0, 1, 1e6)])
+    assert bound_of(fabric, late, per_host=2, scattered=True) == pytest.approx(2 * US_PER_MB_AT_01)
+    assert bound_of(fabric, late, per_host=2) == pytest.approx(6 * US_PER_MB_AT_01)
+
+
+def test_what_must_cross_shares_all_uplinks(clos):
+    """All-to-all of 4 on leaves of 2: each node has one partner beside it, 8 MB cross over two uplinks."""
+    edges = [(a, b, 1e6) for a, b in itertools.permutations(range(4), 2)]
+
+    assert bound_of(clos(2, 1, 2, uplink_gbps=0.05), step(4, edges)) == pytest.approx(8 * US_PER_MB_AT_01)
 
 
 def test_computation_holds_a_phase_up(clos):

@@ -34,12 +34,17 @@ def order(problem: Problem) -> NDArray[np.int64]:
         if len(enough):
             inside = path[:, level] == enough[np.argmin(sizes[enough])]
             break
-    left = {int(leaf): np.flatnonzero(inside & (path[:, 0] == leaf)).tolist() for leaf in np.unique(path[inside, 0])}
+    left = {
+        int(leaf): np.flatnonzero(inside & (path[:, 0] == leaf)).tolist()
+        for leaf in np.unique(path[inside, 0])
+    }
     chosen: list[int] = []
     while len(chosen) < problem.units:
         missing = problem.units - len(chosen)
         fits = [leaf for leaf in left if len(left[leaf]) >= missing]
-        leaf = min(fits, key=lambda one: len(left[one])) if fits else max(left, key=lambda one: len(left[one]))
+        leaf = (
+            min(fits, key=lambda one: len(left[one])) if fits else max(left, key=lambda one: len(left[one]))
+        )
         chosen += left.pop(leaf)[:missing]
     names = problem.routing.fabric.nodes.name
     leaf_key = [
