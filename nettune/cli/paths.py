@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from nettune.cli.common import Output, OutputOption, Progress, RunsOption, finish_run
+from nettune.cli.common import Output, OutputOption, Progress, RunsOption, finish
 
 
 def register(discover: typer.Typer) -> None:
     """Add the subcommand to the verb."""
 
     @discover.command(
-        epilog="Examples: nettune discover paths --lab lab; nettune discover paths --fabric fabric.json --pair 'h0>h5'",
+        epilog="Examples: nettune discover paths --lab lab; nettune discover paths --fabric fabric.json --pair 'h0>h5' "
+        "--steer 8",
         short_help="Which link each source port takes, by probing.",
     )
     def paths(
@@ -44,6 +45,19 @@ def register(discover: typer.Typer) -> None:
             float,
             typer.Option("--rate", min=1, max=100000, help="Packets a second that a host sends at most."),
         ] = 1000.0,
+        steer: Annotated[
+            int,
+            typer.Option(
+                "--steer", min=0, max=65535, help="Choose so many ports of each pair that spread its flows."
+            ),
+        ] = 0,
+        seeds: Annotated[
+            str,
+            typer.Option(
+                "--seeds",
+                help="Seeds that a fit of Linux' hash tries, like 70000 or 65536-131071; 0-65535 if left out.",
+            ),
+        ] = "",
         out: Annotated[
             Path | None, typer.Option("-o", "--out", help="Write the table source port -> path here too.")
         ] = None,
@@ -67,6 +81,29 @@ def register(discover: typer.Typer) -> None:
             dport=dport,
             dscp=dscp,
             packets_per_s=rate,
+            steer=steer,
+            seeds=seeds,
             out=out,
         )
-        finish_run("discover-paths", output, probe_paths(wanted, runs, progress), progress)
+
+        def announce(message: str) -> None:
+            progress.done()
+            typer.echo(message, err=True)
+
+        result = probe_paths(wanted, runs, progress, announce)
+        progress.done()
+
+        def text() -> str:
+            from reports import text as terminal
+
+            footer = [
+                f"{name:7} {path}"
+                for name, path in (
+                    ("report", result.report_path),
+                    ("table", result.data["table"]),
+                    ("run", result.run_path),
+                )
+            ]
+            return terminal.render(result.report, footer=footer).rstrip("\n")
+
+        finish("discover-paths", output, result.exit_code, result.data, text)

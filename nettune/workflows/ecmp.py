@@ -24,11 +24,13 @@ from nettune.workflows.cluster import discover_lab
 from nettune.workflows.run import Progress, Run, RunResult, open_run
 from nettune.workflows.verbs import read_fabric
 from topology.ecmp.connections import QpSettings
+from topology.ecmp.fit import SEEDS
 from topology.ecmp.lint import lint_ecmp
-from topology.fabric import Fabric
+from topology.fabric import Fabric, LinkState, NodeKind
 from topology.probing.learned import learn
-from topology.probing.paths import PROTOCOLS, ProbedPath, agreement, plan, to_json
+from topology.probing.paths import PROTOCOLS, Agreement, ProbedPath, agreement, plan, to_json
 from topology.probing.run import probe
+from topology.probing.sportplan import choose_sports
 from topology.routing import Routing
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
     from topology.discovery.collect import Run as RunCommands
     from topology.probing.paths import ProbePlan
+
+_MOST_SEEDS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,8 @@ class Probing:
         protocol: `tcp` or `udp`.
         dport, dscp: as the flows in question have them.
         packets_per_s: pace of each host.
+        steer: flows of each pair for which ports are chosen that spread them; 0 for none.
+        seeds: first and last seed that a fit tries where a seed cannot be solved for.
         out: file for the table source port -> path.
     """
 
@@ -63,11 +69,15 @@ class Probing:
     dport: int = 4791
     dscp: int = 26
     packets_per_s: float = 1000.0
+    steer: int = 0
+    seeds: str = ""
     out: Path | None = None
 
 
-def probe_paths(wanted: Probing, runs: Path, progress: Progress) -> RunResult:
-    """The verb `discover paths`.
+def probe_paths(
+    wanted: Probing, runs: Path, progress: Progress, announce: Callable[[str], None]
+) -> RunResult:
+    """The verb `discover paths`; `announce` is told what will be sent before it is.
 
     Raises:
         InputError: no such lab, file, host or protocol; more packets than the bound.
@@ -78,34 +88,50 @@ def probe_paths(wanted: Probing, runs: Path, progress: Progress) -> RunResult:
         raise InputError(
             f"protocol {wanted.protocol!r} cannot be probed; choose one of {', '.join(PROTOCOLS)}"
         )
+    last = wanted.first_port + wanted.ports - 1
+    if last > 65535:
+        raise InputError(
+            f"{wanted.ports} source ports from {wanted.first_port} on go past 65535; ask for fewer, or start lower"
+        )
+    if wanted.steer > wanted.ports:
+        raise InputError(f"--steer {wanted.steer} needs as many --ports, not {wanted.ports}")
+    seeds = _seeds(wanted.seeds)
     with _reached(wanted, runs, progress) as (run, routing, commands):
         fabric = routing.fabric
         probe_plan = plan(
             routing,
             [_pair(words, fabric) for words in wanted.pairs] or _leaf_to_leaf(fabric),
-            range(wanted.first_port, wanted.first_port + wanted.ports),
+            range(wanted.first_port, last + 1),
             proto=PROTOCOLS[wanted.protocol],
             dport=wanted.dport,
             dscp=wanted.dscp,
             packets_per_s=wanted.packets_per_s,
         )
-        progress(f"will send {probe_plan.describe(fabric)}")
+        announce(f"will send {probe_plan.describe(fabric)}")
         with run.step("probe"):
             paths, findings = probe(commands, probe_plan, fabric)
         with run.step("fit"):
-            learned = learn(paths, routing)
-        findings += learned.findings()
+            learned = learn(paths, routing, seeds=seeds)
+        seen = agreement(paths, routing)
+        findings += [*seen.findings(), *learned.findings()]
+        table = to_json(probe_plan, paths, fabric)
+        printed = {"paths": table["pairs"]}
+        if wanted.steer:
+            chosen = choose_sports(paths, routing, wanted.steer)
+            findings += chosen.findings(wanted.steer, fabric)
+            table["steering"] = printed["steering"] = chosen.to_json(probe_plan, fabric)
+            run.data["steering"] = table["steering"]
         run.data |= {
-            "probed": _probed(paths, probe_plan, routing),
+            "probed": _probed(paths, probe_plan, seen, fabric),
             "learned": learned.to_json(),
             "routing": learned.routing.to_json(),
             "findings": [finding.to_json() for finding in worst_first(findings)],
         }
-        table = to_json(probe_plan, paths, fabric)
-        run.dir.write_json("paths.json", table)
+        printed["table"] = str(run.dir.write_json("paths.json", table))
         if wanted.out is not None:
             write_atomic(wanted.out, json.dumps(table, indent=1) + "\n")
-        return run.finish(exit_code(findings), {"paths": table["pairs"]})
+            printed["table"] = str(wanted.out)
+        return run.finish(exit_code(findings), printed)
 
 
 def lint_hashes(
@@ -148,6 +174,8 @@ def _known(
     lab_name: str | None, fabric: Path | None, verb: str, runs: Path, progress: Progress
 ) -> Iterator[tuple[Run, Routing]]:
     """A run with the fabric and the routing of a lab or of a file in it."""
+    if lab_name is not None and fabric is not None:
+        raise InputError("give --lab or --fabric, not both")
     lab = Lab.load(lab_name or "lab") if fabric is None else None
     try:
         with open_run(verb.replace(" ", "-"), runs, progress) as run:
@@ -162,9 +190,27 @@ def _known(
             lab.close()
 
 
+def _seeds(words: str) -> range:
+    """`70000` or `65536-131071`."""
+    first, _, last = words.partition("-")
+    numbers = [first, last or first]
+    if not words:
+        return SEEDS
+    if not all(number.isascii() and number.isdecimal() for number in numbers) or not (
+        int(numbers[0]) <= int(numbers[1]) < 2**32
+    ):
+        raise InputError(f"--seeds {words!r}: write it like 70000 or 65536-131071, numbers below 2^32")
+    seeds = range(int(numbers[0]), int(numbers[1]) + 1)
+    if len(seeds) > _MOST_SEEDS:
+        raise InputError(
+            f"--seeds {words!r}: {len(seeds):,} seeds; at most {_MOST_SEEDS:,} are tried at a time"
+        )
+    return seeds
+
+
 def _pair(words: str, fabric: Fabric) -> tuple[int, int]:
     source, arrow, target = words.partition(">")
-    if not arrow or not source or not target:
+    if not arrow or not source or not target or ">" in target:
         raise InputError(
             f"--pair {words!r}: write it like 'h0>h5', or 'h0:eth1>h5:eth1' for another rail than the first"
         )
@@ -175,7 +221,9 @@ def _nic(words: str, fabric: Fabric) -> int:
     host, _, port = words.partition(":")
     names = expand_hosts(host)
     if len(names) != 1:
-        raise InputError(f"{words!r} is not one host")
+        raise InputError(f"--pair: {words!r} is not one host")
+    if fabric.nodes.kind[fabric.node_row(names[0])] != NodeKind.HOST:
+        raise InputError(f"--pair: {names[0]} is no host")
     nics = fabric.nics(names[0])
     if not nics:
         raise InputError(f"{names[0]} has no NIC on the fabric")
@@ -188,7 +236,8 @@ def _leaf_to_leaf(fabric: Fabric) -> list[tuple[int, int]]:
     for host in fabric.hosts:
         for nic in fabric.nics(host):
             leaf = fabric.leaf_of(nic)
-            if leaf is not None and fabric.ports.address[nic]:
+            up = fabric.links.state[int(fabric.link_of_port[nic])] == LinkState.UP
+            if leaf is not None and up and fabric.ports.address[nic]:
                 first.setdefault((int(fabric.ports.rail[nic]), leaf), nic)
     pairs = []
     for rail in sorted({rail for rail, _ in first}):
@@ -196,15 +245,16 @@ def _leaf_to_leaf(fabric: Fabric) -> list[tuple[int, int]]:
         pairs += [(a, b) for a, b in zip(nics, [*nics[1:], nics[0]], strict=True) if a != b]
     if not pairs:
         raise InputError(
-            "no two leaves have hosts of one rail with addresses: name pairs with --pair 'h0>h5'"
+            "no two leaves have hosts of one rail with addresses and cables that are up, so nothing is chosen between "
+            "them; name other pairs with --pair 'h0>h5'"
         )
     return pairs
 
 
-def _probed(paths: Sequence[ProbedPath], probe_plan: ProbePlan, routing: Routing) -> dict[str, Any]:
+def _probed(
+    paths: Sequence[ProbedPath], probe_plan: ProbePlan, seen: Agreement, fabric: Fabric
+) -> dict[str, Any]:
     """Figures: flows, complete ones, agreement with the known hashes, and the evenness of each choice."""
-    fabric = routing.fabric
-    seen = agreement(paths, routing)
     counts: dict[int, dict[int, int]] = {}
     for path in paths:
         for link in path.links[1:-1]:

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nettune.checks import Finding
-from reports.document import Column, Findings, KeyFigure, Section, Table, Text
+from reports.document import Column, Findings, KeyFigure, Part, Section, Table, Text
 
 Data = Mapping[str, Any]
 
 _MOST_ROWS = 64
 
 
-def figures(probed: Data, learned: Data) -> list[KeyFigure]:
-    """Paths found, agreement with the known hashes, fits."""
+def figures(probed: Data, learned: Data, steering: Data | None) -> list[KeyFigure]:
+    """Paths found, agreement with the known hashes, fits, and what chosen ports give."""
     found = [
         KeyFigure("paths", f"{probed['complete']} of {probed['flows']}", "source ports with every link known")
     ]
@@ -26,11 +26,20 @@ def figures(probed: Data, learned: Data) -> list[KeyFigure]:
         found.append(
             KeyFigure("hashes fitted", f"{fitted} of {len(learned)}", "switches that were seen to choose")
         )
+    if steering and steering["pairs"]:
+        flows = sum(len(pair["sports"]) for pair in steering["pairs"])
+        found.append(
+            KeyFigure(
+                "chosen ports",
+                f"{steering['efficiency']:.0%} of ideal",
+                f"{flows} flows at once; ports drawn at random: {steering['random_efficiency']:.0%}",
+            )
+        )
     return found
 
 
-def section(probed: Data, findings: Sequence[Finding]) -> Section:
-    """Findings, and the spread of each switch that chose."""
+def section(probed: Data, findings: Sequence[Finding], steering: Data | None) -> Section:
+    """Findings, chosen ports, and the spread of each switch that chose."""
     uneven = sorted(probed["switches"], key=lambda one: -one["most_over_mean"])
     choosing = [one for one in uneven if len(one["links"]) > 1]
     rows = [
@@ -50,4 +59,26 @@ def section(probed: Data, findings: Sequence[Finding]) -> Section:
     lead = (
         "Each probe carried a flow's addresses, ports, protocol and DSCP, and died at one router of its way."
     )
-    return Section("Paths", lead, [Findings(findings), Text(f"Sent: {probed['plan']}."), table])
+    parts = [Findings(findings), Text(f"Sent: {probed['plan']}."), table]
+    return Section("Paths", lead, [*_chosen(steering), *parts] if steering else parts)
+
+
+def _chosen(steering: Data) -> list[Part]:
+    rows = [
+        [_short(pair["src"]), _short(pair["dst"]), " ".join(map(str, pair["sports"]))]
+        for pair in steering["pairs"][:_MOST_ROWS]
+    ]
+    if not rows:
+        return []
+    said = (
+        "Ideal: equal flows, all at once, in the time that NICs and cuts of the fabric need at least. Ideal is out of reach"
+        " where the flows do not divide evenly by the links."
+    )
+    columns = [Column("from"), Column("to"), Column("source ports")]
+    return [Table("Source ports that spread the flows.", columns, rows, brief=True), Text(said)]
+
+
+def _short(element: str) -> str:
+    """`h0:eth0` of `host/h0/nic/eth0`."""
+    parts = element.split("/")
+    return f"{parts[1]}:{parts[-1]}"

@@ -92,6 +92,7 @@ def test_a_sound_fabric_passes_every_rule(same_leaf, rails):
         "oversubscription",
         "next-hops",
         "ecmp-hash",
+        "ecmp-polarization",
     }
     assert set(status.values()) == {Status.PASS}
     assert exit_code(findings) == 0
@@ -311,19 +312,24 @@ def test_unknown_and_shared_hashes_are_told():
     cables = [("h0", "leaf0"), ("h1", "leaf1")]
     cables += [(f"leaf{leaf}", f"spine{spine}") for leaf in (0, 1) for spine in (0, 1) for _ in (0, 1)]
     for number, (a, b) in enumerate(cables):
-        builder.port(a, f"p{number}")
-        builder.port(b, f"p{number}")
+        builder.port(a, f"p{number}", address=f"10.0.0.{2 * number}")
+        builder.port(b, f"p{number}", address=f"10.0.0.{2 * number + 1}")
         builder.link((a, f"p{number}"), (b, f"p{number}"))
     parallel = builder.build()
     shared = Routing.shortest_paths(parallel, HashSpec("linux-multipath", 9))
-    (finding,) = of_check(analyse(parallel, shared), "ecmp-hash")
-    assert (finding.status, finding.evidence["tiers"]) == (Status.WARN, [1, 2])
+    (finding,) = of_check(analyse(parallel, shared), "ecmp-polarization")
+    assert (finding.status, finding.evidence["reached"]) == (Status.FAIL, 1)
     spines = {parallel.node_row(name) for name in ("spine0", "spine1")}
     apart = {
         row: HashSpec("linux-multipath", 8) if row in spines else spec for row, spec in shared.hashes.items()
     }
-    (finding,) = of_check(analyse(parallel, replace(shared, hashes=apart)), "ecmp-hash")
-    assert finding.status is Status.PASS
+    found = analyse(parallel, replace(shared, hashes=apart))
+    assert [
+        finding.status for check in ("ecmp-hash", "ecmp-polarization") for finding in of_check(found, check)
+    ] == [
+        Status.PASS,
+        Status.PASS,
+    ]
 
 
 def test_an_empty_fabric_and_lone_nodes_are_analysed():

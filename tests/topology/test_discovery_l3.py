@@ -19,6 +19,7 @@ from topology.discovery.counters import counters_of, link_bytes, port_counters
 from topology.discovery.fib import ROUTES, RULES, read_fib
 from topology.discovery.interfaces import ADDRESSES, LINKS, NEIGHBOURS, QDISCS
 from topology.ecmp import HashSpec
+from topology.ecmp.tuples import FIVE_TUPLE
 from topology.fabric import Fabric, LinkState
 from topology.routing import Routing, UnknownPathError
 
@@ -518,7 +519,10 @@ def test_a_subnet_used_twice_is_resolved_by_hardware_addresses():
     [
         ("fib_multipath_hash_policy", "0\n", "policy is 0"),
         ("fib_multipath_hash_policy", "1\n", "policy is 1"),
-        ("fib_multipath_hash_fields", "7\n", "fields is 7"),
+        ("fib_multipath_hash_fields", "0\n", "nothing of a plain IPv4 packet is hashed"),
+        ("fib_multipath_hash_fields", "3016\n", "nothing of a plain IPv4 packet is hashed"),
+        ("fib_multipath_hash_fields", "4151\n", "bits that are not known"),
+        ("fib_multipath_hash_fields", None, "fields is not readable"),
         ("fib_multipath_hash_policy", None, "policy is not readable"),
         ("fib_multipath_hash_seed", "0\n", "seed is 0"),
         ("fib_multipath_hash_seed", None, "not readable"),
@@ -527,13 +531,29 @@ def test_a_subnet_used_twice_is_resolved_by_hardware_addresses():
     ],
 )
 def test_a_hash_that_cannot_be_known_is_left_out_with_the_reason(name, text, why):
-    """Only policy 1 with a fixed seed is predicted; else `paths` refuses and `spread` still answers."""
+    """Only policy 3 with a fixed seed is predicted; else `paths` refuses and `spread` still answers."""
     found = build(changed(captured(clos()), "leaf0", SYSCTL + name, text))
     assert found.fabric.node_row("leaf0") not in found.routing.hashes
     assert len(found.routing.hashes) == 3
     assert why in found.reasons["switch/leaf0"]
     src, dst = (found.fabric.nics(host)[0] for host in ("n0", "n3"))
     assert sum(probability for probability, _ in found.routing.alternatives(src, dst)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("mask", "fields", "words"),
+    [
+        (3, ("src_ip", "dst_ip"), "over src_ip, dst_ip,"),
+        (7 + 8, ("src_ip", "dst_ip", "proto"), "over src_ip, dst_ip, proto,"),
+        (0x33 + 0xFC0, ("src_ip", "dst_ip", "sport", "dport"), "over src_ip, dst_ip, sport, dport,"),
+        (0xFFF, FIVE_TUPLE, "over the five-tuple,"),
+    ],
+)
+def test_every_set_of_plain_fields_is_read(mask, fields, words):
+    """The mask's bits for plain IPv4 packets become the hash's fields; those of other packets have no effect."""
+    found = build(changed(captured(clos()), "leaf0", f"{SYSCTL}fib_multipath_hash_fields", f"{mask}\n"))
+    assert found.routing.hashes[found.fabric.node_row("leaf0")].fields == fields
+    assert words in found.reasons["switch/leaf0"]
 
 
 def routed(plan: Plan, **changes: Any) -> Discovery:

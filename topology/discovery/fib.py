@@ -13,7 +13,8 @@ from nettune.errors import InputError
 from topology.capture import HostCapture
 from topology.discovery.rows import Row, reading, rows_of, whole, word, words
 from topology.ecmp import HashSpec
-from topology.ecmp.linux_fields import FIVE_TUPLE
+from topology.ecmp.linux_fields import IGNORED, MASKS
+from topology.ecmp.tuples import FIVE_TUPLE
 
 ROUTES = "ip -j route show table all"
 RULES = "ip -j rule"
@@ -94,19 +95,24 @@ def read_hash(capture: HostCapture) -> tuple[HashSpec | None, str]:
         return None, "fib_multipath_hash_policy is 1: a hash that NIC or socket gave the packet comes first"
     if policy != "3":
         return None, f"fib_multipath_hash_policy is {policy or 'not readable'}, not 3 (chosen fields)"
-    if fields != str(FIVE_TUPLE):
+    mask = int(fields) if fields.isascii() and fields.isdecimal() else -1
+    hashed = tuple(name for name, bit in MASKS.items() if mask > 0 and mask & bit)
+    if mask < 0 or mask & ~(IGNORED | sum(MASKS.values())):
         return (
             None,
-            f"fib_multipath_hash_fields is {fields or 'not readable'}, not {FIVE_TUPLE} (the five-tuple)",
+            f"fib_multipath_hash_fields is {fields or 'not readable'}, with bits that are not known here",
         )
+    if not hashed:
+        return None, f"fib_multipath_hash_fields is {fields}: nothing of a plain IPv4 packet is hashed"
     if not (seed.isascii() and seed.isdecimal()) or int(seed) >= 2**32:
         return None, "fib_multipath_hash_seed is not readable: this kernel draws a secret seed at boot"
     if int(seed) == 0:
         return None, "fib_multipath_hash_seed is 0: the kernel drew a secret seed at boot"
     if by_neighbour == "1":
         return None, "fib_multipath_use_neigh is 1: next hops also depend on the state of neighbours"
-    spec = HashSpec("linux-multipath-fields", int(seed))
-    return spec, f"fib_multipath_hash_policy 3 over the five-tuple, fib_multipath_hash_seed {seed}"
+    spec = HashSpec("linux-multipath-fields", int(seed), fields=hashed)
+    what = "the five-tuple" if spec.fields == FIVE_TUPLE else ", ".join(spec.fields)
+    return spec, f"fib_multipath_hash_policy 3 over {what}, fib_multipath_hash_seed {seed}"
 
 
 def _rules(capture: HostCapture) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
+from topology.ecmp.lint import polarization
 from topology.fabric import Fabric, LinkState, NodeKind
 from topology.routing import Routing
 
@@ -52,52 +53,34 @@ def next_hops(routing: Routing) -> list[Finding]:
 
 
 def ecmp_hash(routing: Routing) -> list[Finding]:
-    """Whether exact paths can be computed, and whether two tiers choose by the very same hash."""
+    """Whether exact paths can be computed; where they can, whether one switch's choice was made by the one before it.
+
+    Polarization is the rule of `topology.ecmp.lint`, which walks flows: equal seeds alone say nothing.
+    """
     fabric = routing.fabric
-    choosing: dict[int, set[int]] = {}
-    for (row, _), hops in routing.table.items():
-        if len(hops.links) > 1:
-            choosing.setdefault(int(fabric.nodes.tier[row]), set()).add(row)
-    everyone = set().union(*choosing.values()) if choosing else set()
-    unknown = sorted(everyone - set(routing.hashes))
-    findings = []
+    choosing = {row for (row, _), hops in routing.table.items() if len(hops.links) > 1}
+    unknown = sorted(choosing - set(routing.hashes))
     if unknown:
         names = ", ".join(fabric.nodes.name[row] for row in unknown[:8])
-        findings.append(
+        more = f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
+        return [
             Finding(
                 check="ecmp-hash",
                 status=Status.UNKNOWN,
                 where=fabric.node_element(unknown[0]) if len(unknown) == 1 else ElementId.fabric(),
-                what=f"the hash of {len(unknown)} of {len(everyone)} routers with several next hops is not known "
-                f"({names}): loads are expected values, single paths are not predicted",
+                what=f"the hash of {len(unknown)} of {len(choosing)} routers with several next hops is not known "
+                f"({names}{more}): loads are expected values, single paths are not predicted",
                 evidence={"routers": [fabric.nodes.name[row] for row in unknown]},
                 required=False,
-                fix="set net.ipv4.fib_multipath_hash_policy=3, fib_multipath_hash_fields=55 and a fixed fib_multipath_hash_seed, or probe paths",
+                fix="probe: `nettune discover paths`; on Linux routers set net.ipv4.fib_multipath_hash_policy=3 and a fixed "
+                "fib_multipath_hash_seed, and discover again",
             )
-        )
-    for tier in sorted(choosing):
-        shared = {routing.hashes[row] for row in choosing[tier] if row in routing.hashes} & {
-            routing.hashes[row] for row in choosing.get(tier + 1, set()) if row in routing.hashes
-        }
-        if shared:
-            seeds = ", ".join(str(spec.seed) for spec in sorted(shared, key=lambda spec: spec.seed))
-            findings.append(
-                Finding(
-                    check="ecmp-hash",
-                    status=Status.WARN,
-                    where=ElementId.fabric(),
-                    what=f"tiers {tier} and {tier + 1} choose by the same hash (seed {seeds}): what the first tier sent "
-                    "one way the second sends one way again, and links stay idle",
-                    evidence={"tiers": [tier, tier + 1], "seeds": [spec.seed for spec in shared]},
-                    fix="give each tier its own fib_multipath_hash_seed",
-                )
-            )
-    held = (
-        f"the hash of all {len(everyone)} routers with several next hops is known, and tiers do not share one"
-    )
-    if not everyone:
+        ]
+    held = f"the hash of all {len(choosing)} routers with several next hops is known"
+    if not choosing:
         held = "no router has several next hops: there is nothing to hash"
-    return findings or [Finding(check="ecmp-hash", status=Status.PASS, where=ElementId.fabric(), what=held)]
+    known = Finding(check="ecmp-hash", status=Status.PASS, where=ElementId.fabric(), what=held)
+    return [known, *(polarization(routing) if choosing else [])]
 
 
 def _usual_counts(routing: Routing) -> dict[int, int]:

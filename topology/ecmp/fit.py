@@ -178,13 +178,13 @@ def fit(
     chance = _chance(len(hop), best.explained, usual, tried * orders)
     enough = best.spec is not None and best.explained >= (1 - tolerance) * len(hop)
     accepted = enough and chance <= MAX_CHANCE
-    by = f"{best.family} explains {best.explained} of {len(hop)} rows, chance {usual * len(hop):.0f}"
-    reason = f"{by}; {tried} hypotheses tried"
+    by = f"{best.family} explains {best.explained} of {len(hop)} flows, {usual * len(hop):.0f} by chance"
+    reason = f"{by}; {tried:,} hypotheses tried"
     if not accepted:
         reason = (
-            f"{by}, but so few or so uneven rows prove nothing: probe more flows"
+            f"{by}, but so few or so uneven flows do not tell it from {tried:,} other hypotheses"
             if enough
-            else f"none of {tried} hypotheses of {len(found)} presets: the best, {by}"
+            else f"none of {tried:,} hypotheses of {len(found)} presets: the best, {by}"
         )
     others = [
         each.spec

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from topology.ecmp.spec import HashSpec
     from topology.ecmp.tuples import Tuples
 
-FIVE_TUPLE = 0x37
-"""FIB_MULTIPATH_HASH_FIELD_ SRC_IP 1, DST_IP 2, IP_PROTO 4, SRC_PORT 16, DST_PORT 32."""
+MASKS = {"src_ip": 1, "dst_ip": 2, "proto": 4, "sport": 16, "dport": 32}
+"""Field -> its bit FIB_MULTIPATH_HASH_FIELD_ SRC_IP, DST_IP, IP_PROTO, SRC_PORT, DST_PORT (include/net/ip_fib.h)."""
+IGNORED = 0xFC8
+"""Bits without effect on IPv4 packets that are not encapsulated: flow label 8 (IPv6), inner header 64 to 2048."""
 
 _JHASH_INITVAL = 0xDEADBEEF
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from topology.ecmp.choices import UnknownChoiceError
-from topology.ecmp.connections import us_per_byte
 from topology.ecmp.roce import QPN_BITS, SPORT_FIRST, SPORT_LAST
 from topology.ecmp.spec import FAMILIES, HashSpec
 from topology.ecmp.tuples import ROCE_PORT, UDP, Tuples
@@ -101,18 +100,21 @@ def idle_loss(routing: Routing, seed: int = 0) -> float:
 
     Beside ideal hashes of the same flows, so that what random loads lose anyhow does not count.
 
+    Where a speed is not known, links between switches count alike.
+
     Raises:
         UnknownPathError: a hash is not known or sprays packets, or there is no route.
-        InputError: a used link has no speed.
     """
     ideal = with_hashes(routing, {node: ideal_like(node, spec) for node, spec in routing.hashes.items()})
     flows = _uniform_flows(routing, seed)
     between = routing.hops.between
+    speed = routing.fabric.directed_gbps[between]
+    if np.any(speed == 0):
+        speed = np.ones_like(speed)
     busiest = []
     for hashed in (routing, ideal):
         loads = walked_loads(hashed, flows, np.ones(len(flows)))[0]
-        times = loads * us_per_byte(routing.fabric, loads > 0)
-        busiest.append(float(times[between].max(initial=0.0)))
+        busiest.append(float((loads[between] / speed).max(initial=0.0)))
     return max(0.0, 1 - busiest[1] / busiest[0]) if busiest[0] else 0.0
 
 

@@ -1,8 +1,9 @@
 """Source ports that spread a given set of flows: for verbs that can set them, where the hashes are known.
 
 Each flow's possible paths are computed for a sample of ports; large flows choose first, each the path whose most loaded link
-stays lowest (list scheduling); then flows leave the most loaded link as long as that helps. Where ports cannot be
-set, more QPs are the other lever: `topology.ecmp.connections.by_qps`.
+stays lowest (list scheduling); then flows leave the most loaded link as long as that helps. Where hashes are not known
+`topology.probing.sportplan` chooses from a probed table; where ports cannot be set, more QPs are the other lever:
+`topology.ecmp.connections.by_qps`.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def steer(
     used = np.zeros(routing.fabric.directed_count, dtype=np.bool_)
     used[taken[taken >= 0]] = True
     per_byte = us_per_byte(routing.fabric, used)
-    chosen = _choose(taken, flow_bytes, np.append(per_byte, 0.0), generator)
+    chosen = spread(taken, flow_bytes, per_byte, generator)
     sport = candidates[np.arange(len(flows)), chosen]
     loads = walked_loads(routing, replace(flows, sport=sport), flow_bytes)[0]
     return Steering(
@@ -154,13 +155,22 @@ def _paths(routing: Routing, flows: FlowColumns, candidates: Ints) -> Ints:
     return whole.reshape(count, width, hops)
 
 
-def _choose(taken: Ints, bytes_: Floats, per_byte: Floats, generator: np.random.Generator) -> Ints:
-    """(F,) candidate of each flow; link -1 is the last place of `per_byte`, which costs nothing."""
+def spread(taken: Ints, bytes_: Floats, per_byte: Floats, generator: np.random.Generator) -> Ints:
+    """(F,) which of its candidate paths each flow takes, so that the most loaded link has least to do.
+
+    Args:
+        taken: (F, K, H) directed links of each flow's candidates, -1 where there is none.
+        bytes_: (F,) bytes.
+        per_byte: (2L,) time that a byte takes on each link.
+        generator: order among flows of one size.
+    """
+    per_byte = np.append(per_byte, 0.0)  # link -1 costs nothing
     flows = len(taken)
     time = np.zeros(len(per_byte))
     chosen = np.zeros(flows, dtype=np.int64)
     if not taken.shape[2]:
         return chosen
+    own = np.arange(flows)
 
     def add(flow: int, sign: float) -> None:
         links = taken[flow, chosen[flow]]
@@ -181,7 +191,7 @@ def _choose(taken: Ints, bytes_: Floats, per_byte: Floats, generator: np.random.
     for _ in range(_MOVES_PER_FLOW * flows):
         busy = int(np.argmax(time))
         level = time[busy]
-        crossing = np.flatnonzero((taken[np.arange(flows), chosen] == busy).any(axis=1))
+        crossing = np.flatnonzero((taken[own, chosen] == busy).any(axis=1))
         for flow in crossing.tolist():
             add(flow, -1.0)
             other, after = best(flow)

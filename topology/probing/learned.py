@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nettune.checks import Finding, Status
-from topology.ecmp.fit import SEEDS, Fit, fit
-from topology.ecmp.tuples import Tuples
+from topology.ecmp.fit import SEEDS, TOLERANCE, Fit, fit
+from topology.ecmp.spec import FAMILIES
+from topology.ecmp.tuples import FIVE_TUPLE, Tuples
 from topology.probing.paths import observations
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ class Learned:
     Attributes:
         fits: switch row -> fit, of every switch that was seen to choose.
         routing: with the fitted hashes only.
+        seeds: that were tried where a seed cannot be solved for.
     """
 
     fits: Mapping[int, Fit]
     routing: Routing
+    seeds: Sequence[int] = SEEDS
 
     def findings(self) -> list[Finding]:
         """One finding a switch: PASS where a preset explains it, UNKNOWN where none does."""
@@ -45,12 +48,31 @@ class Learned:
                 where=fabric.node_element(switch),
                 what=f"hashes as {_words(found.spec)}: {found.reason}"
                 if found.spec
-                else f"no preset explains its hash: {found.reason}; use the table of probed ports",
+                else f"its hash is not known: {found.reason}",
                 evidence=found.to_json(),
                 required=False,
+                fix="" if found.spec else self._advice(switch, found),
             )
             for switch, found in self.fits.items()
         ]
+
+    def _advice(self, switch: int, found: Fit) -> str:
+        if found.explained >= (1 - TOLERANCE) * found.rows:
+            return "probe more source ports (--ports) or other pairs (--pair)"
+        listed = f"of Linux and ideal hashes seeds {self.seeds[0]} to {self.seeds[-1]} were tried, --seeds tries others"
+        if self._parallel(switch):
+            return (
+                "let routers answer from the interface the packet came in by (Linux: icmp_errors_use_inbound_ifaddr=1), else "
+                f"the wrong one of parallel cables is named; {listed}"
+            )
+        return f"rely on the table of probed ports; {listed}"
+
+    def _parallel(self, switch: int) -> bool:
+        """Whether several of its cables lead to one neighbour."""
+        fabric = self.routing.fabric
+        ends = fabric.ports.node[fabric.directed_ports]
+        far = ends[ends[:, 0] == switch, 1]
+        return len(np.unique(far)) < len(far)
 
     def to_json(self) -> dict[str, Any]:
         """Switch -> evidence."""
@@ -62,11 +84,12 @@ def learn(paths: Iterable[ProbedPath], routing: Routing, *, seeds: Sequence[int]
     """Fit a hash to every switch that chose among next hops.
 
     A switch's largest kind of choice counts (as many next hops of the same weights): what n next hops show of a seed
-    is all that a fit knows of it. What other switches were found to be is tried first.
+    is all that a fit knows of it. The routing's own hash, and what other switches were found to be, are tried first:
+    one hypothesis needs fewer flows than all.
 
     Args:
         paths: as probed.
-        routing: whose next hops, and their order, are taken; its hashes are not looked at.
+        routing: whose next hops, and their order, are taken.
         seeds: tried where a seed cannot be solved for.
     """
     fits: dict[int, Fit] = {}
@@ -77,15 +100,17 @@ def learn(paths: Iterable[ProbedPath], routing: Routing, *, seeds: Sequence[int]
         rows = [row for row, own in zip(seen, weights, strict=True) if own == usual]
         tuples = _tuples([flow for flow, _, _ in rows], routing.fabric)
         hop = np.array([index for _, _, index in rows], dtype=np.int64)
-        again = (fit(tuples, hop, usual, [spec], seeds=(spec.seed,)) for spec in known)
-        found = next((one for one in again if one.spec in known), None) or fit(
+        own = routing.hashes.get(switch)
+        first = [spec for spec in (own, *known) if spec is not None and FAMILIES[spec.family].module]
+        again = (fit(tuples, hop, usual, [spec], seeds=(spec.seed,)) for spec in dict.fromkeys(first))
+        found = next((one for one in again if one.spec in first), None) or fit(
             tuples, hop, usual, seeds=seeds
         )
         fits[switch] = found
         if found.spec is not None and found.spec not in known:
             known.append(found.spec)
     hashes = {switch: found.spec for switch, found in fits.items() if found.spec is not None}
-    return Learned(fits, replace(routing, hashes=hashes, source="probing"))
+    return Learned(fits, replace(routing, hashes=hashes, source="probing"), seeds)
 
 
 def _tuples(flows: Sequence[FlowKey], fabric: Fabric) -> Tuples:
@@ -103,4 +128,6 @@ def _tuples(flows: Sequence[FlowKey], fabric: Fabric) -> Tuples:
 
 
 def _words(spec: HashSpec) -> str:
-    return f"{spec.family} with seed {spec.seed}"
+    offset = f", offset {spec.offset}" if spec.offset else ""
+    fields = f", over {', '.join(spec.fields)}" if spec.fields != FIVE_TUPLE else ""
+    return f"{spec.family} with seed {spec.seed}{offset}{fields}"

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from nettune.checks import Finding, Status
+from nettune.elements import ElementId
 from nettune.errors import InputError
 from topology.fabric import Fabric
+from topology.probing.prober import AT_ONCE
 from topology.routing import FlowKey, Routing, UnknownPathError
 
 PATHS_SCHEMA = "nettune.paths/1"
@@ -30,7 +33,8 @@ class ProbePlan:
         sports: source ports, for every pair.
         proto: 6 or 17.
         dport, dscp: as the flows in question have them.
-        hops: routers on the way of each pair.
+        hops: routers on the shortest way of each pair.
+        longest: and on the longest.
         packets_per_s: pace of each sending host.
         wait_s: for an answer.
         tries: how often a probe without answer is sent at most.
@@ -45,6 +49,7 @@ class ProbePlan:
     dport: int
     dscp: int
     hops: tuple[int, ...]
+    longest: tuple[int, ...]
     packets_per_s: float = 1000.0
     wait_s: float = 0.5
     tries: int = 3
@@ -66,19 +71,29 @@ class ProbePlan:
     @property
     def packets(self) -> int:
         """Packets at most: nothing answers, and every probe is sent `tries` times."""
-        return len(self.sports) * sum(self.hops) * self.tries
+        return len(self.sports) * sum(self.longest) * self.tries
+
+    def seconds(self, fabric: Fabric) -> float:
+        """Time at most: of the host that sends most, if nothing answers and every probe is sent `tries` times."""
+        hops: Counter[int] = Counter()
+        for (src, _), own in zip(self.pairs, self.longest, strict=True):
+            hops[int(fabric.ports.node[src])] += own
+        batches = -(-len(self.sports) // AT_ONCE)
+        each_s = len(self.sports) / self.packets_per_s + batches * self.wait_s
+        return max(hops.values(), default=0) * self.tries * each_s
 
     def describe(self, fabric: Fabric) -> str:
         """One line for the person who is asked before anything is sent."""
         name = {6: "TCP connection requests that never arrive", 17: "UDP packets"}[self.proto]
         first, last = (fabric.port_element(row) for row in self.pairs[0])
-        others = f" and {len(self.pairs) - 1} more pairs" if len(self.pairs) > 1 else ""
-        senders = Counter(int(fabric.ports.node[src]) for src, _ in self.pairs)
+        more = len(self.pairs) - 1
+        others = f" and {more} more pair{'s' * (more > 1)}" if more else ""
+        senders = {int(fabric.ports.node[src]) for src, _ in self.pairs}
         once = len(self.sports) * sum(self.hops)
         return (
             f"{once:,} {name} of {_BYTES[self.proto]} bytes (at most {self.packets:,} if answers fail), "
             f"port {self.dport}, DSCP {self.dscp}, from {first} to {last}{others}, "
-            f"at most {self.packets_per_s:g} packets/s a host ({len(senders)} hosts send)"
+            f"at most {self.packets_per_s:g} packets/s from {'one host' if len(senders) == 1 else f'each of {len(senders)} hosts'}, at most {self.seconds(fabric):.0f} s"
         )
 
 
@@ -92,24 +107,25 @@ def plan(
     dscp: int = 0,
     packets_per_s: float = 1000.0,
 ) -> ProbePlan:
-    """A plan whose probes die on the way, at every router of it.
+    """A plan whose probes die on the way, at every router of it; a pair that is given twice is probed once.
 
     Raises:
         UnknownPathError: no route between a pair.
         InputError: a pair on one host, a NIC without address, and what `ProbePlan` refuses.
     """
     fabric = routing.fabric
-    hops = []
-    for src, dst in pairs:
+    hops, longest = [], []
+    different = tuple(dict.fromkeys(pairs))
+    for src, dst in different:
         for row in (src, dst):
             if not fabric.ports.address[row]:
                 raise InputError(f"{fabric.port_element(row)} has no IP address: it cannot be probed")
         lengths = {len(links) - 1 for _, links in routing.alternatives(src, dst)}
         if lengths == {-1}:
             raise InputError(f"{fabric.port_element(src)} and {fabric.port_element(dst)} are of one host")
-        # With paths of different length a probe of the shorter one may arrive: the shortest decides.
         hops.append(min(lengths))
-    return ProbePlan(tuple(pairs), tuple(sports), proto, dport, dscp, tuple(hops), packets_per_s)
+        longest.append(max(lengths))
+    return ProbePlan(different, tuple(sports), proto, dport, dscp, tuple(hops), tuple(longest), packets_per_s)
 
 
 @dataclass(frozen=True)
@@ -135,12 +151,17 @@ class ProbedPath:
 def tasks(probe_plan: ProbePlan, fabric: Fabric) -> dict[str, list[dict[str, Any]]]:
     """Sending host -> the arguments of each `topology.probing.prober.trace` there, in the order of the pairs."""
     of_host: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for (src, dst), hops in zip(probe_plan.pairs, probe_plan.hops, strict=True):
+    for (src, dst), hops, most in zip(probe_plan.pairs, probe_plan.hops, probe_plan.longest, strict=True):
         address, target = fabric.ports.address[src], fabric.ports.address[dst]
+        last = int(fabric.ports.node[fabric.directed_ports[int(fabric.out_of_port[dst]), 1]])
         of_host[fabric.nodes.name[int(fabric.ports.node[src])]].append(
             {
                 "flows": [[address, sport, target, probe_plan.dport] for sport in probe_plan.sports],
                 "hops": hops,
+                "most": most,
+                "ends": [
+                    fabric.ports.address[row] for row in np.flatnonzero(fabric.ports.node == last).tolist()
+                ],
                 "proto": probe_plan.proto,
                 "dscp": probe_plan.dscp,
                 "packets_per_s": probe_plan.packets_per_s,
@@ -152,18 +173,19 @@ def tasks(probe_plan: ProbePlan, fabric: Fabric) -> dict[str, list[dict[str, Any
 
 
 def read_answers(
-    probe_plan: ProbePlan, pair: tuple[int, int], hops: int, result: Mapping[str, Any], fabric: Fabric
+    probe_plan: ProbePlan, pair: tuple[int, int], result: Mapping[str, Any], fabric: Fabric
 ) -> list[ProbedPath]:
     """Paths of one pair's flows in the order of the plan's source ports, those left out that could not be had.
 
     Args:
         probe_plan: what was sent.
         pair: one of the plan's pairs.
-        hops: routers on its way.
         result: what `topology.probing.prober.trace` returned for it.
         fabric: whose addresses the routers answer with.
     """
     src, dst = pair
+    number = probe_plan.pairs.index(pair)
+    hops, most = probe_plan.hops[number], probe_plan.longest[number]
     by_flow: dict[int, dict[int, str]] = defaultdict(dict)
     for index, ttl, address in result["answers"]:
         by_flow[int(index)][int(ttl)] = str(address)
@@ -175,13 +197,16 @@ def read_answers(
             continue
         links, unknown = [out], {}
         node = _far(fabric, out)
-        for ttl in range(2, hops + 1):
+        for ttl in range(2, most + 1):
+            if ttl > hops and (node == last or not by_flow[index].get(ttl - 1)):
+                break
             address = by_flow[index].get(ttl, "")
             link, node = _link_into(fabric, address, node)
             if address and fabric.port_of_address(address) is None:
                 unknown[ttl] = address
             links.append(link)
-        links.append(into if node in (last, -1) else -1)
+        silent_end = node < 0 and hops == most
+        links.append(into if node == last or silent_end else -1)
         flow = FlowKey(src, dst, probe_plan.proto, sport, probe_plan.dport)
         found.append(ProbedPath(flow, tuple(links), unknown))
     return found
@@ -235,6 +260,23 @@ class Agreement:
     compared: int
     equal: int
     unpredictable: int
+
+    def findings(self) -> list[Finding]:
+        """WARN where the routing's hashes or routes are not what was seen."""
+        if self.equal == self.compared:
+            return []
+        return [
+            Finding(
+                check="path-prediction",
+                status=Status.WARN,
+                where=ElementId.fabric(),
+                what=f"{self.compared - self.equal} of {self.compared} probed paths are not those that the fabric's known "
+                "hashes and routes predict",
+                evidence={"compared": self.compared, "as_predicted": self.equal},
+                fix="discover again, for routes or hashes may have changed; with parallel cables let routers answer from the "
+                "interface the packet came in by (Linux: icmp_errors_use_inbound_ifaddr=1)",
+            )
+        ]
 
 
 def agreement(paths: Sequence[ProbedPath], routing: Routing) -> Agreement:

@@ -33,13 +33,15 @@ _PORT_UNREACHABLE = 3
 
 _PAYLOAD = struct.Struct("!4sIB")
 _MAGIC = b"ntp1"
-_AT_ONCE = 256
+AT_ONCE = 256
 _PACE_S = 0.005
 
 
 def trace(
     flows: "Sequence[Sequence[Any]]",
     hops: "int",
+    most: "int",
+    ends: "Sequence[str]",
     *,
     proto: "int",
     dscp: "int",
@@ -51,7 +53,9 @@ def trace(
 
     Args:
         flows: (source address, source port, destination address, destination port) of each.
-        hops: times to live are 1 to this: the number of routers on the way, so that no probe of TCP arrives.
+        hops: times to live are 1 to this: the number of routers on the shortest way, so that no probe arrives.
+        most: routers on the longest way: a flow is followed so far as long as another router than the last answers.
+        ends: addresses of the last router.
         proto: 6 or 17.
         dscp: of the probes.
         packets_per_s: pace.
@@ -63,7 +67,8 @@ def trace(
         `refused`: flow's index -> why its source port could not be had; `sent`: packets.
     """
     prober = _Prober(proto, dscp, packets_per_s, wait_s)
-    missing = [(index, ttl) for ttl in range(1, hops + 1) for index in range(len(flows))]
+    prober.hops, prober.ends = hops, frozenset(ends)
+    missing = [(index, ttl) for ttl in range(1, most + 1) for index in range(len(flows))]
     for _ in range(tries):
         if not missing:
             break
@@ -88,13 +93,21 @@ class _Prober:
         self.answers = {}  # type: dict[tuple[int, int], str]
         self.refused = {}  # type: dict[int, str]
         self.sent = 0
+        self.hops = 0
+        self.ends = frozenset()  # type: frozenset[str]
 
     def round(self, flows: "Sequence[Sequence[Any]]", probes: "Sequence[tuple[int, int]]") -> None:
         """Send each probe once. Probes of one flow and different times to live are apart: TCP can have but one open."""
         for ttl in sorted({ttl for _, ttl in probes}):
-            of_ttl = [index for index, own in probes if own == ttl and index not in self.refused]
-            for first in range(0, len(of_ttl), _AT_ONCE):
-                self._batch(flows, of_ttl[first : first + _AT_ONCE], ttl)
+            of_ttl = [index for index, own in probes if own == ttl and self._goes_on(index, ttl)]
+            for first in range(0, len(of_ttl), AT_ONCE):
+                self._batch(flows, of_ttl[first : first + AT_ONCE], ttl)
+
+    def _goes_on(self, index: "int", ttl: "int") -> "bool":
+        """Whether a router is known to be there, and the flow has not arrived before it."""
+        if index in self.refused:
+            return False
+        return ttl <= self.hops or self.answers.get((index, ttl - 1), "") not in self.ends | {""}
 
     def _batch(self, flows: "Sequence[Sequence[Any]]", indices: "Sequence[int]", ttl: "int") -> None:
         with contextlib.ExitStack() as stack:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from nettune.checks import Finding, Status
+from nettune.elements import ElementId
 from nettune.errors import NettuneError
 from nettune.launch.base import Command
 from topology.probing.paths import ProbedPath, ProbePlan, read_answers, tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from nettune.launch.base import Outcome
     from topology.discovery.collect import Run
@@ -28,7 +29,7 @@ _PYTHON = (
 
 
 def probe(run: Run, probe_plan: ProbePlan, fabric: Fabric) -> tuple[list[ProbedPath], list[Finding]]:
-    """Paths of all flows of a plan, and findings about routers that did not answer and ports that could not be had.
+    """Paths of all flows of a plan, and findings: hosts that failed, routers without answer, ports that could not be had.
 
     Args:
         run: how commands are run on hosts.
@@ -36,7 +37,7 @@ def probe(run: Run, probe_plan: ProbePlan, fabric: Fabric) -> tuple[list[ProbedP
         fabric: whose addresses the routers answer with.
 
     Raises:
-        NettuneError: a host could not be reached, has no Python 3, or did not end in time.
+        NettuneError: no host could be reached, has Python 3, and ended in time; it says why of the first.
     """
     work = tasks(probe_plan, fabric)
     source = _source()
@@ -44,32 +45,41 @@ def probe(run: Run, probe_plan: ProbePlan, fabric: Fabric) -> tuple[list[ProbedP
         Command(host, ["sh", "-c", _PYTHON, "sh", str(len(source))], stdin=source + json.dumps(todo).encode())
         for host, todo in work.items()
     ]
-    outcomes = run(commands, _limit_s(probe_plan, work))
-    results = {outcome.host: iter(_printed(outcome)) for outcome in outcomes}
+    # Twice the time that pace and waiting can take, and as long as a slow start does.
+    outcomes = run(commands, 30 + 2 * probe_plan.seconds(fabric))
+    results: dict[str, Iterator[dict[str, Any]]] = {}
+    failed: dict[str, NettuneError] = {}
+    for outcome in outcomes:
+        try:
+            results[outcome.host] = iter(_printed(outcome))
+        except NettuneError as error:
+            failed[outcome.host] = error
+    if not results:
+        raise next(iter(failed.values()))
     paths: list[ProbedPath] = []
-    findings: list[Finding] = []
-    for pair, hops in zip(probe_plan.pairs, probe_plan.hops, strict=True):
-        result = next(results[fabric.nodes.name[int(fabric.ports.node[pair[0]])]])
-        found = read_answers(probe_plan, pair, hops, result, fabric)
-        paths += found
-        findings += _told(found, pair, len(result["refused"]), fabric)
+    findings = [
+        Finding(
+            check="path-probe",
+            status=Status.UNKNOWN,
+            where=ElementId.host(host),
+            what=str(error).removeprefix(f"{host}: "),
+            fix="see that the host is reached and has Python 3, or name other pairs (--pair)",
+        )
+        for host, error in failed.items()
+    ]
+    for pair in probe_plan.pairs:
+        host = fabric.nodes.name[int(fabric.ports.node[pair[0]])]
+        if host in results:
+            result = next(results[host])
+            found = read_answers(probe_plan, pair, result, fabric)
+            paths += found
+            findings += _told(found, pair, result["refused"], fabric)
     return paths, findings
 
 
 @cache
 def _source() -> bytes:
     return files("topology.probing").joinpath("prober.py").read_bytes()
-
-
-def _limit_s(probe_plan: ProbePlan, work: dict[str, list[dict[str, Any]]]) -> float:
-    """Time in which the slowest host must be done, if every probe is sent as often as it may be."""
-    most = max(
-        sum(len(task["flows"]) * task["hops"] * task["tries"] for task in todo) for todo in work.values()
-    )
-    # Each batch of a round waits for its last answers.
-    rounds = sum(probe_plan.hops) * probe_plan.tries * (1 + len(probe_plan.sports) // 256)
-    limit_s: float = 30 + 2 * most / probe_plan.packets_per_s + rounds * probe_plan.wait_s
-    return limit_s
 
 
 def _printed(outcome: Outcome) -> list[dict[str, Any]]:
@@ -85,34 +95,41 @@ def _printed(outcome: Outcome) -> list[dict[str, Any]]:
     return found
 
 
-def _told(paths: Sequence[ProbedPath], pair: tuple[int, int], refused: int, fabric: Fabric) -> list[Finding]:
-    silent: dict[int, int] = defaultdict(int)
-    foreign: dict[str, int] = defaultdict(int)
+def _told(
+    paths: Sequence[ProbedPath], pair: tuple[int, int], refused: dict[str, str], fabric: Fabric
+) -> list[Finding]:
+    silent: Counter[int] = Counter()
+    foreign: Counter[str] = Counter()
     for path in paths:
-        for ttl, link in enumerate(path.links[1:-1], start=2):
-            if link < 0 and ttl not in path.unknown:
-                silent[ttl] += 1
-        for address in path.unknown.values():
-            foreign[address] += 1
+        silent.update(
+            ttl for ttl, link in enumerate(path.links[1:-1], start=2) if link < 0 and ttl not in path.unknown
+        )
+        foreign.update(path.unknown.values())
     where, target = (fabric.port_element(row) for row in pair)
-    whats = [
-        f"{count} of {len(paths)} source ports got no answer from router {ttl} on the way to {target}"
+    told = [
+        (
+            f"{count} of {len(paths)} source ports got no answer from router {ttl} on the way to {target}",
+            "let routers send ICMP time exceeded, or send less in a second (--rate): Linux routers answer a host once a "
+            "second, icmp_ratelimit",
+        )
         for ttl, count in silent.items()
     ]
-    whats += [
-        f"{address} answered {count} probes to {target}, and belongs to no port of the fabric"
+    told += [
+        (
+            f"{address} answered {count} probes to {target}, and belongs to no port of the fabric",
+            "let routers answer from the interface the packet came in by (Linux: icmp_errors_use_inbound_ifaddr=1), or "
+            "discover the fabric again",
+        )
         for address, count in foreign.items()
     ]
-    if refused:
-        whats.append(f"{refused} source ports are in use here or may not be bound; their paths are not known")
-    return [
-        Finding(
-            check="path-probe",
-            status=Status.UNKNOWN,
-            where=where,
-            what=what,
-            required=False,
-            fix="let routers answer with ICMP time exceeded, from the interface the packet came in by, faster than the pace",
+    told += [
+        (
+            f"{count} source ports have no path, since the host refused them: {why}",
+            "choose others (--first-port), and see that the address is still the NIC's",
         )
-        for what in whats
+        for why, count in Counter(refused.values()).items()
+    ]
+    return [
+        Finding(check="path-probe", status=Status.UNKNOWN, where=where, what=what, required=False, fix=fix)
+        for what, fix in told
     ]

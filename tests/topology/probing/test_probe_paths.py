@@ -80,12 +80,20 @@ def test_a_plan_counts_its_packets(routing):
         ({"dscp": 64}, "DSCP 64"),
         ({"proto": 1}, "cannot be probed"),
         ({"packets_per_s": 0.0}, "above 0"),
-        ({"sports": tuple(range(1, 65536)), "tries": 9, "hops": (MAX_PACKETS,)}, "more than"),
+        ({"sports": tuple(range(1, 65536)), "tries": 9, "longest": (MAX_PACKETS,)}, "more than"),
     ],
 )
 def test_plans_that_cannot_be_are_refused(change, words):
     """Numbers outside their range, and more packets than the bound, are one line."""
-    base = {"pairs": ((0, 1),), "sports": (1000,), "proto": 17, "dport": 4791, "dscp": 0, "hops": (3,)}
+    base = {
+        "pairs": ((0, 1),),
+        "sports": (1000,),
+        "proto": 17,
+        "dport": 4791,
+        "dscp": 0,
+        "hops": (3,),
+        "longest": (3,),
+    }
     with pytest.raises(InputError, match=words):
         ProbePlan(**(base | change))
 
@@ -106,7 +114,7 @@ def test_answers_become_paths(routing):
         [0, 3, address(routing, "b", "s1.0")],
         [1, 2, "192.0.2.1"],
     ]
-    first, second = read_answers(made, ends(routing), 3, {"answers": answers, "refused": {}}, routing.fabric)
+    first, second = read_answers(made, ends(routing), {"answers": answers, "refused": {}}, routing.fabric)
     assert named(routing, first) == [
         "h0:eth0 > a:d0",
         "a:s1.0 > s1:a.0",
@@ -127,7 +135,7 @@ def test_a_router_that_answers_from_another_interface():
         made = plan(routing, [ends(routing)], [1000])
         # s1 answers from its port to b although the packet came from a.
         answers = [[0, 2, address(routing, "s1", "b.0")], [0, 3, address(routing, "b", "s1.0")]]
-        (path,) = read_answers(made, ends(routing), 3, {"answers": answers, "refused": {}}, routing.fabric)
+        (path,) = read_answers(made, ends(routing), {"answers": answers, "refused": {}}, routing.fabric)
         assert (path.links[1] >= 0) is known
         assert path.links[2] >= 0
 
@@ -136,7 +144,7 @@ def test_refused_ports_have_no_path(routing):
     """A source port that could not be bound is left out, not taken for a silent one."""
     made = plan(routing, [ends(routing)], [1000, 1001])
     result = {"answers": [], "refused": {"0": "Address already in use"}}
-    (only,) = read_answers(made, ends(routing), 3, result, routing.fabric)
+    (only,) = read_answers(made, ends(routing), result, routing.fabric)
     assert only.flow.sport == 1001
 
 
@@ -144,7 +152,7 @@ def test_observations_are_the_choices(routing):
     """Each switch with several next hops is seen with the index that the flow took; others are not."""
     made = plan(routing, [ends(routing)], [1000])
     answers = [[0, 2, address(routing, "s1", "a.0")], [0, 3, address(routing, "b", "s1.0")]]
-    paths = read_answers(made, ends(routing), 3, {"answers": answers, "refused": {}}, routing.fabric)
+    paths = read_answers(made, ends(routing), {"answers": answers, "refused": {}}, routing.fabric)
     seen = observations(paths, routing)
     leaf = routing.fabric.node_row("a")
     src, dst = ends(routing)
