@@ -64,9 +64,11 @@ MORE_COMMANDS = (
     "ofed_info -s",
     "lspci -Dvvv",
     "lscpu -J",
-    "dmesg --time-format iso --level emerg,alert,crit,err,warn,notice",
+    "dmesg --time-format iso --level emerg,alert,crit,err,warn,notice,info",
     "lstopo-no-graphics --of xml",
     "systemctl is-active nvidia-fabricmanager",
+    "df -Pk /dev/shm",
+    "date +%s",
 )
 COMMANDS_OF_INTERFACE = (
     "ethtool {}",
@@ -83,8 +85,10 @@ MORE_FILES = (
     "/proc/modules",
     "/proc/self/limits",
     "/proc/self/mounts",
+    "/proc/uptime",
     "/etc/os-release",
     "/etc/nccl.conf",
+    "/etc/sonic/config_db.json",
     "/proc/net/bonding/*",
     "/proc/driver/nvidia/version",
     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",

@@ -1,0 +1,1 @@
+"""What is known of NCCL's settings and logs: variables, how values are parsed, lints, the first cause in a log."""

@@ -1,0 +1,272 @@
+"""What logs show of trouble: one pass over the events of any number of ranks, with bounded memory.
+
+The tokenizer of `topology.readers.nccl_log` gives the events; here those that tell of trouble become `Symptom`s, each of
+a kind from `causes`, with the element that it points at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from collectives.nccl.causes import Kind, kind_of_status
+from nettune.elements import ElementId
+from nettune.errors import InputError
+from topology.naming import element_name
+from topology.readers.nccl_log import comm_events, events, tokenize, trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_MOST_KEPT = 64
+"""Symptoms of one kind that are kept; all are counted."""
+
+_STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T_](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?", re.ASCII)
+_SHARED_MEMORY = "exceeds device/fn maxSharedMem"
+_DEVICE = re.compile(r"(?!.*--)[\w.+@-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One sign of trouble.
+
+    Attributes:
+        file, line: where it stands.
+        order: position over all files, for a stable order.
+        host: of who wrote it; empty where the log does not tell.
+        where: host or NIC; the fabric where the log does not tell.
+        time: local time in s that the line tells; None without one.
+        peer: the other end, as named in the log.
+        figures: of the event, for evidence.
+    """
+
+    kind: Kind
+    file: str
+    line: int
+    order: int
+    host: str
+    where: ElementId
+    time: float | None
+    peer: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Process:
+    """What is known of one process besides trouble."""
+
+    began: float | None = None
+    connected: float | None = None
+    finished_init: bool = False
+    connections: int = 0
+    direct: int = 0
+
+
+@dataclass
+class Observed:
+    """All of it.
+
+    Attributes:
+        counts: symptoms by kind, also those that are not kept.
+        settings: variables that the logs tell, as NCCL understood them.
+        networks: `Using network X` and `NET/X : Using` by host.
+        ras: lines of `ncclras` about operation counts and the ranks it lists.
+    """
+
+    symptoms: list[Symptom] = field(default_factory=list)
+    counts: Counter[Kind] = field(default_factory=Counter)
+    settings: dict[str, str] = field(default_factory=dict)
+    version: str = ""
+    networks: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    nodes: int = 0
+    processes: dict[tuple[str, int], Process] = field(default_factory=dict)
+    ras_counts: list[tuple[int, int]] = field(default_factory=list)
+    ras_ranks: list[tuple[int, str]] = field(default_factory=list)
+    lines: int = 0
+    told: int = 0
+    files: list[str] = field(default_factory=list)
+
+    def of_kind(self, kind: Kind) -> list[Symptom]:
+        """Kept symptoms of a kind, in order."""
+        return [symptom for symptom in self.symptoms if symptom.kind is kind]
+
+
+def observe(logs: Iterable[tuple[str, Iterable[str]]]) -> Observed:
+    """Read logs: (name, lines) of each."""
+    seen = Observed()
+    for name, lines in logs:
+        seen.files.append(name)
+        for event in tokenize(lines):
+            seen.lines = max(seen.lines, event.line)
+            if not isinstance(event, events.Other):
+                seen.told += 1
+            elif event.level:
+                seen.told += 1
+            _learn(seen, name, event)
+            for kind, figures, peer, nic in _signs(event):
+                _keep(seen, name, event, kind, figures, peer, nic)
+    return seen
+
+
+def _keep(
+    seen: Observed, file: str, event: events.Event, kind: Kind, figures: dict[str, Any], peer: str, nic: str
+) -> None:
+    seen.counts[kind] += 1
+    if seen.counts[kind] > _MOST_KEPT:
+        return
+    host = _name(event.writer.host)
+    seen.symptoms.append(
+        Symptom(
+            kind=kind,
+            file=file,
+            line=event.line,
+            order=len(seen.symptoms),
+            host=host,
+            where=_element(host, nic),
+            time=time_of(event.stamp),
+            peer=peer,
+            figures={key: value for key, value in figures.items() if value not in {"", -1}},
+        )
+    )
+
+
+def _name(text: str) -> str:
+    try:
+        return element_name(text)
+    except InputError:
+        return ""
+
+
+def _element(host: str, nic: str) -> ElementId:
+    try:
+        if host and nic and _DEVICE.fullmatch(nic):
+            return ElementId.nic(host, nic)
+        return ElementId.host(host) if host else ElementId.fabric()
+    except InputError:
+        return ElementId.fabric()
+
+
+def time_of(stamp: str) -> float | None:
+    """Seconds of the last date and time in a stamp: NCCL's own stands nearest to its prefix. No time zone."""
+    found = None
+    for found in _STAMP.finditer(stamp):  # noqa: B007 (the last one counts)
+        pass
+    if found is None:
+        return None
+    try:
+        moment = datetime(*(int(found[i]) for i in range(1, 7)))  # type: ignore[arg-type, misc]  # noqa: DTZ001 (differences only)
+        return (moment - datetime(1970, 1, 1)).total_seconds() + float(f"0.{found[7] or 0}")  # noqa: DTZ001
+    except ValueError:
+        return None
+
+
+def _learn(seen: Observed, file: str, event: events.Event) -> None:
+    """Settings, networks and phases, which decide what a symptom means."""
+    writer = event.writer
+    process = seen.processes.setdefault((writer.host, writer.pid), Process())
+    moment = time_of(event.stamp)
+    process.began = process.began if process.began is not None else moment
+    match event:
+        case events.EnvironmentSet():
+            seen.settings.setdefault(event.name, event.value)
+        case events.Version():
+            seen.version = seen.version or event.version
+        case events.NetUsing():
+            seen.networks.setdefault(_name(writer.host), {}).setdefault(event.transport, (file, event.line))
+        case events.NetworkChosen():
+            chosen = f"chosen {event.name}"
+            seen.networks.setdefault(_name(writer.host), {}).setdefault(chosen, (file, event.line))
+        case events.NetAbsent():
+            seen.absent.setdefault(_name(writer.host), event.reason)
+        case comm_events.CommShape():
+            seen.nodes = max(seen.nodes, event.nnodes)
+        case comm_events.CommInit() if event.state == "COMPLETE":
+            process.finished_init = True
+            process.connected = moment if moment is not None else process.connected
+        case comm_events.Connected():
+            process.connected = moment if moment is not None else process.connected
+        case comm_events.Connection() if event.transport.startswith("IB"):
+            process.connections += 1
+            process.direct += event.gpu_direct
+        case trouble.RasOperationCount():
+            seen.ras_counts.append((event.ranks, event.operation))
+        case trouble.RasRank() if len(seen.ras_ranks) < _MOST_KEPT:
+            seen.ras_ranks.append((event.rank, event.node))
+        case _:
+            pass
+
+
+def _signs(event: events.Event) -> Iterator[tuple[Kind, dict[str, Any], str, str]]:
+    """(kind, figures, peer, NIC) of an event; nothing for what is no trouble."""
+    match event:
+        case trouble.CompletionError():
+            figures = {
+                "status": event.status,
+                "status_name": event.status_name,
+                "vendor_err": event.vendor_err,
+                "request": event.request,
+                "local_gid": event.local_gid,
+                "remote_gid": event.remote_gid,
+                "nic": event.hca,
+            }
+            yield kind_of_status(event.status, event.vendor_err), figures, event.peer, event.hca
+        case trouble.AsyncEvent():
+            figures = {"event": event.event[:200], "nic": event.device, "port": event.port, "on": event.affected}
+            yield _async_kind(event), figures, "", event.device
+        case trouble.FatalCommunicator():
+            yield Kind.FATAL_COMMUNICATOR, {"function": event.function}, "", ""
+        case trouble.SocketError():
+            closed = "closed by remote peer" in event.reason
+            kind = Kind.PEER_CLOSED if closed else Kind.SOCKET
+            yield kind, {"reason": event.reason[:200]}, event.peer, ""
+        case trouble.CudaError():
+            yield Kind.CUDA, {"code": event.code, "reason": event.reason[:200]}, "", ""
+        case trouble.WatchdogTimeout():
+            figures = {
+                "rank": event.rank,
+                "sequence": event.sequence,
+                "operation": event.operation,
+                "numel": event.numel_in,
+                "timeout_ms": event.timeout_ms,
+                "ran_ms": event.ran_ms,
+            }
+            yield Kind.WATCHDOG, figures, "", ""
+        case trouble.WatchdogStatus():
+            figures = {
+                "rank": event.rank,
+                "sequence": event.sequence,
+                "last_enqueued": event.last_enqueued,
+                "last_completed": event.last_completed,
+            }
+            yield Kind.WATCHDOG_STATUS, figures, "", ""
+        case trouble.HeartbeatStuck():
+            yield Kind.HEARTBEAT, {"rank": event.rank, "stuck_s": event.stuck_s}, "", ""
+        case trouble.RasProblem():
+            kind = Kind.RAS_MISMATCH if event.problem == "MISMATCH" else Kind.RAS_INCOMPLETE
+            yield kind, {"communicator": event.comm_id, "problem": event.problem}, "", ""
+        case events.EnvironmentInvalid():
+            figures = {"variable": event.name, "value": event.value[:200], "used": event.used}
+            yield Kind.INVALID_SETTING, figures, "", ""
+        case events.NetUsing() if len({device.link_layer for device in event.devices} - {""}) > 1:
+            listed = {layer: [d.name for d in event.devices if d.link_layer == layer] for layer in ("IB", "RoCE")}
+            fewer = min(listed.values(), key=len)
+            yield Kind.MIXED_LAYERS, {"ib": listed["IB"], "roce": listed["RoCE"]}, "", fewer[0] if len(fewer) == 1 else ""
+        case events.Other() if _SHARED_MEMORY in event.text:
+            yield Kind.SHARED_MEMORY, {"text": event.text.strip()[:200]}, "", ""
+        case _:
+            pass
+
+
+def _async_kind(event: trouble.AsyncEvent) -> Kind:
+    words = event.event.lower()
+    if "access" in words or "protection" in words or "request error" in words:
+        return Kind.LOCAL_ACCESS
+    if "port error" in words or "device fatal" in words or "port down" in words:
+        return Kind.PORT_ERROR
+    if event.fatal:
+        return Kind.FATAL_EVENT
+    return Kind.NIC_EVENT

@@ -1,0 +1,72 @@
+"""`mlnx_qos -i IF` (grammar: mlnx-tools, python/mlnx_qos)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+PRIORITIES = 8
+
+
+@dataclass(frozen=True)
+class Qos:
+    """Settings of one interface.
+
+    Attributes:
+        trust: `dscp`, `pcp` or empty where not told.
+        pfc: priorities with priority flow control; None where not told.
+        prio_of_dscp: DSCP -> priority, as far as told.
+        buffer_of_prio: priority -> receive buffer.
+        dcbx: `OS controlled` or `Firmware controlled`.
+        strict: priorities in a class with strict scheduling.
+        classes: priority -> traffic class, as far as told.
+    """
+
+    trust: str = ""
+    pfc: frozenset[int] | None = None
+    prio_of_dscp: dict[int, int] = field(default_factory=dict)
+    buffer_of_prio: dict[int, int] = field(default_factory=dict)
+    dcbx: str = ""
+    strict: frozenset[int] = frozenset()
+    classes: dict[int, int] = field(default_factory=dict)
+
+
+def mlnx_qos(text: str) -> Qos:
+    """The settings; a text without any gives an empty record."""
+    trust, dcbx = "", ""
+    pfc: frozenset[int] | None = None
+    dscps: dict[int, int] = {}
+    buffers: dict[int, int] = {}
+    classes: dict[int, int] = {}
+    strict: set[int] = set()
+    columns: list[int] = []
+    current = -1
+    current_strict = False
+    for line in text.splitlines():
+        words = line.split()
+        if match := re.match(r"\s*Priority trust state:\s*(\w+)", line):
+            trust = match[1].lower()
+        elif match := re.match(r"\s*DCBX mode:\s*(.+?)\s*$", line):
+            dcbx = match[1]
+        elif match := re.match(r"\s*prio:(\d) dscp:([\d,]*)", line):
+            dscps |= {int(word): int(match[1]) for word in match[2].split(",") if word and len(word) <= 2}
+        elif words[:1] == ["priority"]:
+            columns = [int(word) for word in words[1:] if re.fullmatch(r"[0-7]", word)]
+        elif words[:1] == ["enabled"] and columns and len(words) == len(columns) + 1:
+            pfc = frozenset(prio for prio, word in zip(columns, words[1:], strict=True) if word == "1")
+        elif words[:1] == ["buffer"] and columns and len(words) == len(columns) + 1:
+            pairs = zip(columns, words[1:], strict=True)
+            buffers = {prio: int(word) for prio, word in pairs if re.fullmatch(r"\d{1,3}", word)}
+        elif match := re.match(r"\s*tc: (\d{1,2}) ratelimit: [^,]*, tsa: (\w+)", line):
+            current, current_strict = int(match[1]), match[2] == "strict"
+        elif (match := re.match(r"\s*priority:\s+([0-7])\s*$", line)) and current >= 0:
+            classes[int(match[1])] = current
+            if current_strict:
+                strict.add(int(match[1]))
+    return Qos(trust, pfc, dscps, buffers, dcbx, frozenset(strict), classes)
+
+
+def global_tclass(text: str) -> int | None:
+    """`Global tclass=106` of /sys/class/infiniband/DEV/tc/P/traffic_class; the lines for single connections are left."""
+    match = re.search(r"Global tclass=(\d{1,3})\b", text)
+    return int(match[1]) if match else None
