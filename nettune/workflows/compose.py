@@ -10,7 +10,7 @@ from nettune.checks import Finding, Status, exit_code, worst_first
 from nettune.errors import InputError
 from nettune.stats import Interval
 from nettune.units import format_rate, format_size
-from nettune.workflows import probed, structure
+from nettune.workflows import placed, probed, structure
 from nettune.workflows import sections as part
 from nettune.workflows.sections import ci, interval
 from reports.document import KeyFigure, Report, Section, Text, Verdict
@@ -74,13 +74,13 @@ def readable() -> Iterator[None]:
 
 def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Iterator[Section]:
     if "probed" in data:
-        yield probed.section(data["probed"], findings)
+        yield probed.section(data["probed"], findings, data.get("steering"))
     elif fabric is not None and "sources" in data:
         yield structure.section(data, fabric, findings)
     elif fabric is not None and ("qualify" in data or findings):
         yield part.qualification(data, fabric, findings)
     if fabric is not None and "placements" in data:
-        yield part.placement(data, fabric)
+        yield placed.section(data, fabric)
     if "comparison" in data:
         yield part.comparison(data)
     if "second" in data:
@@ -130,7 +130,7 @@ def _verdict(data: Data, findings: Sequence[Finding]) -> Verdict | None:
 def _summary(data: Data) -> list[KeyFigure]:
     figures: list[KeyFigure] = structure.figures(data) if "sources" in data else []
     if "probed" in data:
-        figures += probed.figures(data["probed"], data["learned"])
+        figures += probed.figures(data["probed"], data["learned"], data.get("steering"))
     busbw, rate = data.get("busbw_gbps") or {}, data.get("link_rate_gbps")
     if OURS in busbw:
         ours = interval(busbw[OURS])
@@ -159,9 +159,7 @@ def _summary(data: Data) -> list[KeyFigure]:
             ),
         ]
     if "job" in data:
-        figures += _placed(data["placements"])
-        figures.append(KeyFigure("launcher files", f"{len(data['files'])}", ", ".join(data["files"])))
-        figures += [KeyFigure("not written", name, reason) for name, reason in data["refused"].items()]
+        figures += placed.figures(data)
     if "sweep" in data:
         figures.append(_swept(data["sweep"], brief="train" in data))
     if "second" in data:
@@ -180,23 +178,8 @@ def _swept(swept: Data, *, brief: bool) -> KeyFigure:
     return KeyFigure("sweep", f"{swept['kept']:g} kept", f"{swept['knob']}; {why}")
 
 
-def _placed(placements: Data) -> list[KeyFigure]:
-    ours = placements[OURS]
-    others = ", ".join(
-        f"{name} {one['cost_us'] / 1e3:.1f}" for name, one in placements.items() if name != OURS
-    )
-    return [
-        KeyFigure("time of a step", f"{ours['cost_us'] / 1e3:.1f} ms", f"predicted, p95; {others}"),
-        KeyFigure(
-            "lower bound",
-            f"{ours['bound_us'] / 1e3:.1f} ms",
-            f"no order can be faster; gap {ours['gap']:.0%}",
-        ),
-    ]
-
-
 def _method(data: Data) -> Section:
-    notes = [_REPLICATION, _BUSBW, _BASELINES, *data.get("notes", [])]
+    notes = [_REPLICATION, _BUSBW, _BASELINES]
     notes += [f"Not shown here: {reason}" for reason in data.get("not_shown", [])]
     spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in data.get("seconds", {}).items())
     return Section(

@@ -7,7 +7,7 @@ from typing import Any
 
 from nettune.errors import InputError
 from nettune.workflows.compose import readable
-from nettune.workflows.sections import placement
+from nettune.workflows.placed import section
 from reports.charts.svg import standalone
 from reports.document import Figure
 from topology.fabric import Fabric
@@ -24,6 +24,6 @@ def picture(data: Mapping[str, Any]) -> str:
             "this run placed no ranks, so there is no map to draw; take a run of demo, place or bench"
         )
     with readable():
-        parts = placement(data, Fabric.from_json(data["fabric"])).parts
+        parts = section(data, Fabric.from_json(data["fabric"])).parts
     figure = next(part for part in parts if isinstance(part, Figure))
     return standalone(figure.svg)

@@ -7,25 +7,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nettune.checks import Finding, Status
 from nettune.stats import Interval
 from nettune.units import format_size
+from nettune.workflows.placed import load_maps
 from reports.charts.busbw_against_size import SizeSeries, busbw_against_size
-from reports.charts.fabric_map import MapView, fabric_map, fabric_maps, rank_labels
+from reports.charts.fabric_map import fabric_map
 from reports.charts.heat_map import heat_map
 from reports.charts.measured_against_predicted import LinkRow, measured_against_predicted
 from reports.charts.orders_bar import OrderBar, orders_bar
 from reports.charts.step_breakdown import StepParts, step_breakdown
 from reports.charts.sweep_curve import SweepPoint, sweep_curve
-from reports.document import Column, Figure, Findings, Part, Section, Table, Text
+from reports.document import Column, Findings, Part, Section, Table, Text
 from topology.fabric import Fabric
-from topology.placement.mapping import Placement
 from topology.placement.place import AGAINST, OURS
 
 Data = Mapping[str, Any]
-_MIB = 2**20
 _FLOP_TERMS = (
     "N_mm parameters in matrix products, L layers, H heads of size Q, T tokens of a sequence, each per token"
 )
@@ -64,15 +62,6 @@ def qualification(data: Data, fabric: Fabric, findings: list[Finding]) -> Sectio
         return Section("Structure", "What the nodes say of themselves; no transfer has tested it.", parts)
     lead = "Every host and every link was tested by real transfers whose path is known from the hash."
     return Section("Qualification", lead, parts)
-
-
-def placement(data: Data, fabric: Fabric) -> Section:
-    """Predicted loads before and after, and every order's price."""
-    placements = data["placements"]
-    shown = [name for name in (AGAINST, OURS) if name in placements] or list(placements)[:1]
-    caption = "Mean bytes of a step on each direction of each link, over random source ports."
-    lead = "A known hash is not a known port: before a job, loads are distributions over port draws."
-    return Section("Placement", lead, [_load_maps(placements, shown, fabric, caption), _prices(placements)])
 
 
 def comparison(data: Data) -> Section:
@@ -131,7 +120,7 @@ def second(results: Data) -> Section:
     )
     lead = "Depth-first is the best order for one ring, not for several kinds of groups at once."
     caption = "Mean predicted bytes of a step on each direction of each link."
-    maps = _load_maps(placements, ["depth-first", OURS], fabric, caption)
+    maps = load_maps(placements, ["depth-first", OURS], fabric, caption)
     why = (
         "Ports decide whether two flows of a leaf share an uplink, so times come in steps of whole flows: the predicted"
         " p50 is over all port draws, the measured median over those that a few initialisations drew."
@@ -194,41 +183,6 @@ def training(train: Data) -> Section:
     return Section("Training", lead, [chart, table, Text(items=how)])
 
 
-def _load_maps(placements: Data, shown: list[str], fabric: Fabric, caption: str) -> Figure:
-    views = []
-    for name in shown:
-        one = placements[name]
-        ranks = rank_labels(Placement.from_json(one["placement"], fabric), fabric)
-        load = _loads(one["predicted"], fabric.directed_count) / _MIB
-        views.append(MapView(f"{name} order, predicted", load, ranks))
-    return fabric_maps(fabric, views, quantity="load [MiB]", caption=caption)
-
-
-def _prices(placements: Data) -> Table:
-    rows = [
-        [
-            name,
-            one["cost_us"] / 1e3,
-            one["bound_us"] / 1e3,
-            100 * one["gap"],
-            one["max_link_load_bytes"] / _MIB,
-        ]
-        for name, one in placements.items()
-    ]
-    return Table(
-        "Predicted communication time of a step at p95 over port draws, and the lower bound of any placement.",
-        [
-            Column("order"),
-            Column("time", "ms", "min", 0),
-            Column("bound", "ms", "", 0),
-            Column("gap", "%", "min", 0),
-            Column("busiest link, mean", "MiB", "min", 1),
-        ],
-        rows,
-        own=list(placements).index(OURS) if OURS in placements else None,
-    )
-
-
 def _busbw_table(orders: list[Data], rate_gbps: float | None) -> Table:
     rows = [
         [
@@ -262,14 +216,6 @@ def _series(name: str, points: list[Data]) -> SizeSeries:
     sizes = [point["size_bytes"] for point in points]
     rates = [Interval(point["busbw_gbps"], math.nan, math.nan) for point in points]
     return SizeSeries(name, sizes, rates, own=name == OURS)
-
-
-def _loads(result: Data, count: int) -> NDArray[np.float64]:
-    loads = np.zeros(count)
-    for phase in result["phases"]:
-        for row, value in phase["link_bytes"].items():
-            loads[int(row)] += value
-    return loads
 
 
 def interval(data: Data) -> Interval:

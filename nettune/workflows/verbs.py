@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from collectives.bench import Method
-from collectives.job import load_job
-from collectives.traffic import JobTraffic
 from nettune.errors import InputError
-from nettune.hosts import expand_hosts
 from nettune.lab import Lab
 from nettune.trainer.config import DEMO_CONFIG
 from nettune.units import parse_size
@@ -21,16 +18,20 @@ from nettune.workflows.run import Progress, Run, RunResult, open_run, read_resul
 from nettune.workflows.training import Training
 from sweeps.knob import Knob
 from topology.fabric import Fabric
-from topology.placement.mapping import Placement
 from topology.placement.place import METHODS, OURS
 from topology.routing import Routing
-from topology.writers import launcher_files
 
 
 @contextmanager
-def _on_lab(
+def on_lab(
     verb: str, lab_name: str, runs: Path, progress: Progress, seed: int
 ) -> Iterator[tuple[Run, Cluster]]:
+    """A run directory for a verb that works on a lab, and the cluster that was discovered there.
+
+    Raises:
+        InputError: no such lab.
+        CollectError: a node did not answer.
+    """
     lab = Lab.load(lab_name)
     try:
         with open_run(verb, runs, progress, seed=seed) as run:
@@ -46,51 +47,8 @@ def qualify_lab(lab_name: str, runs: Path, progress: Progress, *, seed: int = 0)
         InputError: no such lab, or fewer than two hosts.
         AgentError: a host's agent died or hung.
     """
-    with _on_lab("qualify", lab_name, runs, progress, seed) as (run, cluster), cluster.agents() as agents:
+    with on_lab("qualify", lab_name, runs, progress, seed) as (run, cluster), cluster.agents() as agents:
         return run.finish(steps.qualified(run, cluster, agents))
-
-
-def place_job(
-    job: Path,
-    lab_name: str,
-    fabric_file: Path | None,
-    exclude: str,
-    runs: Path,
-    progress: Progress,
-    *,
-    seed: int = 0,
-) -> RunResult:
-    """`nettune place`: placement.json and the launchers' files go into the run directory.
-
-    Raises:
-        InputError: a bad job or fabric file, an unknown host, too few hosts.
-    """
-    spec = load_job(job)
-    excluded = expand_hosts(exclude)
-    if fabric_file is None:
-        with _on_lab("place", lab_name, runs, progress, seed) as (run, cluster):
-            return _placed(run, cluster.discovery.routing, JobTraffic(spec), excluded)
-    routing, data = read_fabric(fabric_file)
-    with open_run("place", runs, progress, seed=seed) as run:
-        run.data |= data
-        return _placed(run, routing, JobTraffic(spec), excluded)
-
-
-def _placed(run: Run, routing: Routing, traffic: JobTraffic, excluded: Sequence[str]) -> RunResult:
-    steps.placed(run, routing, traffic, excluded=excluded)
-    fabric = routing.fabric
-    ours = run.data["placements"][OURS]
-    files, refused = launcher_files(Placement.from_json(ours["placement"], fabric), fabric)
-    paths = {name: str(run.dir.write(name, content)) for name, content in files.items()}
-    run.data |= {
-        "job": traffic.job.to_json(),
-        "files": paths,
-        "refused": refused,
-        "notes": list(traffic.notes),
-    }
-    orders = {name: one["cost_us"] for name, one in run.data["placements"].items()}
-    figures = {key: ours[key] for key in ("cost_us", "bound_us", "gap", "max_link_load_bytes")}
-    return run.finish(0, {**figures, "moves": 0, "orders": orders, "placement": ours["placement"]})
 
 
 def bench_lab(
@@ -110,7 +68,7 @@ def bench_lab(
         AgentError: a rank failed.
     """
     size_bytes, sizes = parse_size(size), _sizes(*series)
-    with _on_lab("bench", lab_name, runs, progress, seed) as (run, cluster):
+    with on_lab("bench", lab_name, runs, progress, seed) as (run, cluster):
         traffic = steps.all_reduce(cluster, size_bytes)
         method = Method(inits=effort[0], repeats=effort[1], iface=cluster.iface)
         orders = steps.placed(run, cluster.discovery.routing, traffic)
@@ -140,7 +98,7 @@ def train_on_lab(
     """
     names = _order_names(ab)
     config = DEMO_CONFIG.with_changes(bucket_cap_mib=bucket_cap_mib)
-    with _on_lab("train", lab_name, runs, progress, seed) as (run, cluster):
+    with on_lab("train", lab_name, runs, progress, seed) as (run, cluster):
         orders = steps.placed(
             run, cluster.discovery.routing, steps.all_reduce(cluster, DEMO_CONFIG.model.gradient_bytes), names
         )
@@ -167,7 +125,7 @@ def sweep_on_lab(
         raise InputError(f"{words!r} has a single value; a sweep compares at least two")
     for value in knob.values:
         DEMO_CONFIG.with_changes(**{knob.name: value})
-    with _on_lab("sweep", lab_name, runs, progress, seed) as (run, cluster):
+    with on_lab("sweep", lab_name, runs, progress, seed) as (run, cluster):
         traffic = steps.all_reduce(cluster, DEMO_CONFIG.model.gradient_bytes)
         order = steps.placed(run, cluster.discovery.routing, traffic, (OURS,))[OURS]
         with cluster.agents(steps.TORCH) as agents:

@@ -58,12 +58,14 @@ class MapView:
         load: (2L,) load of each directed link; NaN not measured; None for a map without loads.
         ranks: host name -> what runs on it, `rank 3`.
         highlight: elements at fault: ElementIds of hosts, NICs, switches, ports, links.
+        fact: what is written under the title; the most loaded link where left out.
     """
 
     title: str = ""
     load: ArrayLike | None = None
     ranks: Mapping[str, str] = field(default_factory=dict)
     highlight: Sequence[str] = ()
+    fact: str = ""
 
 
 def rank_labels(placement: Placement, fabric: Fabric) -> dict[str, str]:
@@ -71,7 +73,7 @@ def rank_labels(placement: Placement, fabric: Fabric) -> dict[str, str]:
     ranks: dict[str, list[int]] = {}
     for rank, host in enumerate(placement.hosts(fabric)):
         ranks.setdefault(host, []).append(rank)
-    return {host: f"r{_folded(numbers)}" for host, numbers in ranks.items()}
+    return {host: f"r{folded(numbers)}" for host, numbers in ranks.items()}
 
 
 def fabric_map(
@@ -164,7 +166,7 @@ def _panel(
     axes.text(
         at[0], at[1] + layout.height + 24, label(view.title, 60), fontsize=13, weight="bold", va="bottom"
     )
-    for peak in _peaks(fabric, load, quantity)[:1]:
+    for peak in _facts(fabric, view, load, quantity)[:1]:
         axes.text(at[0], at[1] + layout.height + 8, label(peak, 80), fontsize=11, color=MUTED, va="bottom")
     marked = _Marked(fabric, view.highlight)
     ends = layout.ends + at
@@ -332,6 +334,10 @@ def _legend(
         x += 140
 
 
+def _facts(fabric: Fabric, view: MapView, load: Floats | None, quantity: str) -> list[str]:
+    return [view.fact] if view.fact else _peaks(fabric, load, quantity)
+
+
 def _peaks(fabric: Fabric, load: Floats | None, quantity: str) -> list[str]:
     """`busiest between switches: leaf0:u1 > spine1:d0, 37.7 MB`, then `most loaded: ...` where that is another link.
 
@@ -358,7 +364,7 @@ def _alt(fabric: Fabric, views: Sequence[MapView], loads: Sequence[Floats | None
         f"Fabric of {len(fabric.hosts)} hosts, {len(fabric.switches)} switches and {len(fabric.links.port_a)} cables."
     ]
     for view, load in zip(views, loads, strict=True):
-        facts = _peaks(fabric, load, quantity)
+        facts = _facts(fabric, view, load, quantity)
         if view.highlight:
             facts.append("at fault: " + ", ".join(map(str, view.highlight)))
         said = "; ".join(facts)
@@ -367,7 +373,12 @@ def _alt(fabric: Fabric, views: Sequence[MapView], loads: Sequence[Floats | None
     return " ".join(parts)
 
 
-def _folded(numbers: Sequence[int]) -> str:
-    if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
-        return f"{numbers[0]}-{numbers[-1]}"
-    return ",".join(map(str, numbers))
+def folded(numbers: Sequence[int]) -> str:
+    """`0-7,12,13` of rising numbers: three or more in a row are folded."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)
