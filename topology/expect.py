@@ -1,7 +1,8 @@
 """What was found against a plan: cables that are missing, extra or swapped, ports of another speed, absent nodes.
 
 The plan is anything that a reader understands. Names are matched as between sources; NICs that the plan calls otherwise
-(`rail0` for `mlx5_0`) are matched where most hosts agree on it.
+(`rail0` for `mlx5_0`) are matched where most hosts agree on it; where it names both ends of cables otherwise, cables
+between the same two nodes are matched in the order of their ports' names.
 """
 
 from __future__ import annotations
@@ -15,30 +16,34 @@ from nettune.elements import ElementId
 from nettune.units import format_rate
 from topology.columns import NodeKind
 from topology.matching import match, other_style
+from topology.naming import natural_key
 from topology.schedulertree import against_cables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from topology.readers.said import End, PortSaid, Said
 
 _SHOWN = 5
 
 
-def expect(found: Said, plan: Said) -> list[Finding]:
-    """Findings about every difference, and one that says what agrees.
+def expect(found: Said, plan: Said, judged: Sequence[Finding] = ()) -> list[Finding]:
+    """Findings about every difference, and one that says what agrees, after those that hold beside the plan.
 
     Args:
         found: the fabric as it is.
         plan: as it should be; a scheduler's tree is held against the leaves of hosts only.
+        judged: findings without the plan. What a majority says of a cable or a switch gives way to what the plan says
+            of it: the same fault is told once, and what is meant so is none.
     """
     if plan.logical:
         before = len(found.findings)
         against_cables(found, [plan], Status.FAIL)
         told = found.findings[before:]
         del found.findings[before:]
-        return told
-    return _Comparison(found, plan).findings()
+        return [*judged, *told]
+    comparison = _Comparison(found, plan)
+    return [*(finding for finding in judged if not comparison.settles(finding)), *comparison.findings()]
 
 
 @dataclass
@@ -55,6 +60,25 @@ class _Comparison:
         self._found, self._file = found, plan.source
         self._plan = _planned(found, plan)
         self._findings: list[Finding] = []
+        self._speeds_unknown = 0
+        cabled = {(near[0], far[0]) for near, far in self._plan.cables.items()}
+        self._of_hosts = {a for a, b in cabled if self._switch(b)}
+        self._of_trunks = {a for a, b in cabled if self._switch(a) and self._switch(b)}
+
+    def settles(self, finding: Finding) -> bool:
+        """Whether a finding is a majority's word on something that the plan tells itself."""
+        if finding.status is Status.PASS:
+            return False
+        node, ends = finding.where.node, finding.where.ends
+        if finding.check in {"rail-cabling", "host-rails"}:
+            hosts = {node} if node is not None else set(finding.evidence.get("hosts", ()))
+            return bool(hosts) and hosts <= self._of_hosts
+        if finding.check in {"parallel-links", "switch-uplinks"}:
+            return node in self._of_trunks
+        if finding.check == "link-speed" and ends is not None and self._plan.cables.get(ends[0]) == ends[1]:
+            planned, actual = self._speeds(*ends)
+            return planned == actual
+        return False
 
     def findings(self) -> list[Finding]:
         absent = self._absent_nodes()
@@ -82,7 +106,8 @@ class _Comparison:
                 "plan-cables",
                 Status.PASS,
                 ElementId.fabric(),
-                f"all {agreeing} cables are as {self._file} says",
+                f"all {agreeing} cables are as {self._file} says"
+                + (f"; speeds of {self._speeds_unknown} are not known" if self._speeds_unknown else ""),
             )
         return self._findings
 
@@ -136,8 +161,8 @@ class _Comparison:
         )  # fmt: skip
 
     def _compare_speed(self, a: End, b: End) -> None:
-        planned = max((self._plan.ports[end].speed_gbps for end in (a, b)), default=0.0)
-        actual = min(self._found.ports[end].speed_gbps for end in (a, b))
+        planned, actual = self._speeds(a, b)
+        self._speeds_unknown += bool(planned and not actual)
         if planned and actual and planned != actual:
             self._say(
                 "plan-speed",
@@ -173,6 +198,16 @@ class _Comparison:
                 fix="add them to the plan, or leave them out with its filters",
             )
 
+    def _speeds(self, a: End, b: End) -> tuple[float, float]:
+        """(planned, found) speed of a cable in Gbit/s, 0 not known."""
+        return (
+            max(self._plan.ports[end].speed_gbps for end in (a, b)),
+            min(self._found.ports[end].speed_gbps for end in (a, b)),
+        )
+
+    def _switch(self, name: str) -> bool:
+        return name in self._found.nodes and not _is_host(self._found, name)
+
     def _is_host(self, end: End) -> bool:
         return self._found.nodes[end[0]].kind is not NodeKind.SWITCH
 
@@ -187,6 +222,7 @@ def _planned(found: Said, plan: Said) -> _Planned:
     matching = match([found, plan])
     nodes, ports = matching.nodes[1], dict(matching.ports[1])
     ports |= _other_names(found, plan, nodes, ports)
+    ports |= _both_ends_otherwise(found, plan, ports)
     cables: dict[End, End] = {}
     for a, b in plan.links:
         cables[ports[a]], cables[ports[b]] = ports[b], ports[a]
@@ -220,6 +256,32 @@ def _other_names(
         for end in unknown
         if end[1] in names and (nodes[end[0]], names[end[1]]) in found.ports
     }
+
+
+def _both_ends_otherwise(found: Said, plan: Said, ports: Mapping[End, End]) -> dict[End, End]:
+    """Cables of the plan of which no end has a port that was found: by the nodes that they join."""
+    used = set(ports.values())
+    planned: dict[tuple[str, str], list[tuple[End, End]]] = {}
+    for link in plan.links:
+        a, b = sorted(link, key=lambda end: ports[end])
+        if ports[a] not in found.ports and ports[b] not in found.ports:
+            planned.setdefault((ports[a][0], ports[b][0]), []).append((a, b))
+    free: dict[tuple[str, str], list[tuple[End, End]]] = {}
+    for a, b in found.links:
+        if (a[0], b[0]) in planned and a not in used and b not in used:
+            free.setdefault((a[0], b[0]), []).append((a, b))
+    names: dict[End, End] = {}
+    for nodes, links in free.items():
+        for own, other in zip(
+            sorted(planned[nodes], key=_by_ports), sorted(links, key=_by_ports), strict=False
+        ):
+            if all(other_style(a[1], b[1]) for a, b in zip(own, other, strict=True)):
+                names |= zip(own, other, strict=True)
+    return names
+
+
+def _by_ports(link: tuple[End, End]) -> tuple[object, ...]:
+    return tuple(natural_key(port) for _, port in link)
 
 
 def _is_host(said: Said, name: str) -> bool:

@@ -133,6 +133,9 @@ def _down(said: Said) -> None:
 def _by_name(said: Said, words: Collection[str], what: str) -> None:
     with_gpus = {host for host, _ in said.gpus}
     named = {name for name in said.nodes if name not in with_gpus and not _words(name).isdisjoint(words)}
+    hosts = {name for name, node in said.nodes.items() if node.kind is not NodeKind.SWITCH}
+    if 2 * len(named & hosts) > len(hosts):  # a site's own word: r-ufm101, r-ufm102, ...
+        named -= hosts
     dropped = {}
     for end in _nics(said):
         far = said.far(end)

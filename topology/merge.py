@@ -6,7 +6,7 @@ held against them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +28,23 @@ _COLUMNS = {
 }
 
 
-def merge(sources: Sequence[Said]) -> Said:
+def _as_it_is(said: Said) -> Said:
+    return said
+
+
+def merge(sources: Sequence[Said], reduced: Callable[[Said], Said] = _as_it_is) -> Said:
     """What all sources say together; `sources` of each element names all that spoke of it.
 
     Args:
         sources: at least one; the most trusted first. They are used up: the first may become the result.
+        reduced: what is left of the whole (`apply_filters`); schedulers' trees are held against that: on a management
+            switch all hosts would be neighbours.
     """
     physical = [said for said in sources if not said.logical]
     if not any(_has_host_cables(said) for said in physical):
-        return _completed(_joined(sources))
+        return reduced(_completed(_joined(sources)))
     trees = [said for said in sources if said.logical]
-    return _completed(against_cables(_joined(physical), trees))
+    return against_cables(reduced(_completed(_joined(physical))), trees)
 
 
 def _has_host_cables(said: Said) -> bool:

@@ -6,6 +6,10 @@ import re
 
 from nettune.errors import InputError
 
+UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+"""What no name has, inside a class of a regular expression: controls that a terminal obeys, marks that turn the
+direction of writing, halves of surrogate pairs, which cannot be written."""
+
 
 def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
     """Sort key that compares runs of digits as numbers; total, also between digits and letters."""
@@ -21,7 +25,7 @@ def element_name(text: str) -> str:
     Raises:
         InputError: nothing is left.
     """
-    name = re.sub(r"[\s/:\x00-\x1f\x7f]+|-{2,}", "_", text.strip()).strip("_")
+    name = re.sub(rf"[\s/:{UNPRINTABLE}]+|-{{2,}}", "_", text.strip()).strip("_")
     if not name:
         raise InputError(f"{text[:40]!r} cannot be a name")
     return name

@@ -24,7 +24,7 @@ def assign_rails(said: Said) -> str:
     for node, port in said.ports:
         if node in nics:
             nics[node].append(port)
-    nics = {host: names for host, names in nics.items() if names}
+    nics = _of_the_network(said, nics)
     without = [
         (host, name) for host, names in nics.items() for name in names if said.ports[host, name].rail < 0
     ]
@@ -36,6 +36,19 @@ def assign_rails(said: Said) -> str:
     for (host, name), rail in rails.items():
         said.ports[host, name].rail = rail
     return how
+
+
+def _of_the_network(said: Said, nics: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """NICs with a cable, and those of their names; where no host has a cable, all.
+
+    Beside `ens1f0np0` with its cable a file about the host alone may call the same NIC `mlx5_0`, which is no other rail.
+    """
+    cabled = {name for host, names in nics.items() for name in names if said.far((host, name))}
+    kept = {
+        host: [name for name in names if not cabled or name in cabled or said.ports[host, name].rail >= 0]
+        for host, names in nics.items()
+    }
+    return {host: names for host, names in kept.items() if names}
 
 
 def _as_namesakes(said: Said, nics: Mapping[str, Sequence[str]]) -> str:

@@ -72,6 +72,8 @@ def _compared(said: Said, tree: Said, names: Mapping[str, str], status: Status) 
                         fix=f"correct {tree.source}, or move the cables back",
                     )
                 )
+    if not groups:  # blocks or rings: nothing is under a leaf
+        return findings
     if not compared:
         what = f"no leaf of {tree.source} can be told in the wiring by its name or by most of its hosts"
         findings.append(
@@ -108,12 +110,13 @@ def _absent(said: Said, tree: Said, names: Mapping[str, str]) -> list[Finding]:
     """Hosts that only one of the two has."""
     hosts = {name for name, node in said.nodes.items() if node.kind is not NodeKind.SWITCH}
     listed = {names[name] for name, node in tree.nodes.items() if node.kind is NodeKind.HOST}
+    listed = {name for name in listed if f"host/{name}" not in said.dropped}
     cases = (
-        (listed - hosts, f"of {tree.source} are not in the wiring", "capture them too, or take them out of the file"),
-        (hosts - listed, f"of the wiring are not in {tree.source}", "no job is placed on them; add them if one shall be"),
+        (listed - hosts, f"of {tree.source}", "not in the wiring", "capture them too, or take them out of the file"),
+        (hosts - listed, "of the wiring", f"not in {tree.source}", "no job is placed on them; add them if one shall be"),
     )  # fmt: skip
     findings = []
-    for missing, what, fix in cases:
+    for missing, whose, lack, fix in cases:
         if missing:
             ordered = sorted(missing)
             more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
@@ -122,7 +125,8 @@ def _absent(said: Said, tree: Said, names: Mapping[str, str]) -> list[Finding]:
                     check="scheduler-hosts",
                     status=Status.WARN,
                     where=ElementId.host(ordered[0]) if len(ordered) == 1 else ElementId.fabric(),
-                    what=f"{len(ordered)} hosts {what}: {', '.join(ordered[:_SHOWN])}{more}",
+                    what=f"{len(ordered)} {'host' if len(ordered) == 1 else 'hosts'} {whose} "
+                    f"{'is' if len(ordered) == 1 else 'are'} {lack}: {', '.join(ordered[:_SHOWN])}{more}",
                     evidence={"hosts": ordered},
                     fix=fix,
                 )

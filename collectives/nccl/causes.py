@@ -26,6 +26,7 @@ class Kind(enum.StrEnum):
     RETRY_EXCEEDED = "nccl-retry-exceeded"
     NOT_READY = "nccl-receiver-not-ready"
     OTHER_STATUS = "nccl-completion-error"
+    CUT_COMPLETION = "nccl-cut-completion"
     SOCKET = "nccl-socket-error"
     PEER_CLOSED = "nccl-peer-closed"
     FLUSHED = "nccl-flushed"
@@ -98,7 +99,7 @@ CAUSES: dict[Kind, Cause] = {
     Kind.MIXED_LAYERS: Cause(
         1,
         Status.WARN,
-        "NCCL uses InfiniBand and RoCE NICs together, and pairs NICs that cannot reach one another",
+        "NCCL uses InfiniBand and RoCE NICs together: unlike ones cannot reach each other",
         "Name the NICs of the fabric in NCCL_IB_HCA, and leave the front-end or bonded one out.",
     ),
     Kind.RETRY_EXCEEDED: Cause(
@@ -118,6 +119,12 @@ CAUSES: dict[Kind, Cause] = {
         Status.FAIL,
         "a completion with error",
         "Look the status up in verbs.h and the vendor's error in the NIC's manual; compare firmware of both ends.",
+    ),
+    Kind.CUT_COMPLETION: Cause(
+        3,
+        Status.FAIL,
+        "a completion with error, whose status is not in the log",
+        "Get the whole log: the next message of this process has the status.",
     ),
     Kind.SOCKET: Cause(
         2,

@@ -23,7 +23,9 @@ class DeviceFilter:
     def matching(self, device: str) -> list[str]:
         """The entries that a device matches."""
         return [
-            name for name in self.names if (device == name if self.exact else name and device.startswith(name))
+            name
+            for name in self.names
+            if (device == name if self.exact else name and device.startswith(name))
         ]
 
     def takes(self, device: str) -> bool:

@@ -118,9 +118,17 @@ def read_text(name: str, text: str, form: Form | None = None) -> Environment:
     else:
         found = _lines(name, text)
     return Environment(
-        tuple(one for one in found if is_meant_for_nccl(one.name) or one.origin is Origin.LOST),
+        tuple(_masked(one) for one in found if is_meant_for_nccl(one.name) or one.origin is Origin.LOST),
         empty=not text.strip("\0 \t\r\n"),
     )
+
+
+_SECRET = re.compile(r"PSK|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+
+
+def _masked(setting: Setting) -> Setting:
+    """Without a secret's value: NCCL_PSK is a key."""
+    return replace(setting, value="*" * len(setting.value)) if _SECRET.search(setting.name) else setting
 
 
 def read_file(path: Path | str, form: Form | None = None) -> Environment:
@@ -231,4 +239,3 @@ def _lines(name: str, text: str) -> list[Setting]:
 
 def _numbered(text: str) -> Iterable[tuple[int, str]]:
     return enumerate(text.split("\n"), 1)
-

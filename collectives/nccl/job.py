@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collectives.nccl.parsing import used_value
+from collectives.nccl.settings import Origin
 from collectives.nccl.variables import NEWEST, Kind, Version, parse_version, variables
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
@@ -88,10 +89,15 @@ class Job:
             check=check,
             status=status,
             where=where or self.where,
-            what=what,
+            what=f"{located(settings[0])}{what}" if settings and settings[0] else what,
             fix=fix,
             evidence=evidence | figures,
         )
+
+
+def located(setting: Setting) -> str:
+    """`job.sh:5: ` before a sentence; empty for a process, whose variables have no lines."""
+    return "" if setting.origin is Origin.PROCESS else f"{setting.file}:{setting.line}: "
 
 
 def place(setting: Setting) -> dict[str, Any]:

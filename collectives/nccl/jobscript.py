@@ -20,7 +20,7 @@ _TELLERS = {"echo", "printf", "#"}
 _ONE_WORD_OPTIONS = {"-x", "-e", "--env"}  # mpirun -x NAME=VALUE, docker -e NAME=VALUE
 _TWO_WORD_OPTIONS = {"-genv", "-env"}  # mpiexec of MPICH: -genv NAME VALUE
 _LIST_OPTION = "--export"
-_SLURM_WORDS = {"ALL", "NONE", "NIL"}
+_SHOUTED = re.compile(r"[A-Z_][A-Z0-9_]*")  # a variable that is passed on, or ALL, NONE, NIL
 _NESTED = re.compile(r"\s|;")
 _MOST_NESTED = 3
 
@@ -93,8 +93,8 @@ class _Script:
             for word in following:
                 self._unset(word)
         elif head == "setenv" and following:
-            value = following[1] if len(following) > 1 else Word("", following[0].line)
-            self._set(following[0].text, value.text, value, Origin.EXPORT)
+            given = following[1] if len(following) > 1 else Word("", following[0].line)
+            self._set(following[0].text, given.text, given, Origin.EXPORT)
         elif head == "set" and following:
             self._flags([word.text for word in following])
         else:
@@ -153,9 +153,8 @@ class _Script:
             if match:
                 before = match[1]
                 self._keep(before, match[3], word, Origin.COMMAND)
-            elif before and is_meant_for_nccl(before) and part and part not in _SLURM_WORDS:
-                if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", part):
-                    self._lost(before, part, word)
+            elif before and is_meant_for_nccl(before) and part and not _SHOUTED.fullmatch(part):
+                self._lost(before, part, word)
 
     def _lost(self, name: str, piece: str, word: Word) -> None:
         self.settings.append(Setting(name, piece, self.file, word.line, Origin.LOST, why=TAKEN_APART))

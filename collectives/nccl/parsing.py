@@ -45,7 +45,7 @@ class Number:
 
 
 def strtoll(text: str) -> Number:
-    """C's strtoll(text, &end, 0)."""
+    """What C's function of that name gives with base 0."""
     head = _NUMBER.match(text)
     if head is None:  # pragma: no cover (it matches the empty text)
         return Number(0, text, 10)

@@ -97,9 +97,15 @@ def _adaptive_routing(job: Job) -> Iterator[Finding]:
     setting = job.get("NCCL_IB_AR_THRESHOLD")
     if setting is not None and threshold is not None and buffer is not None and threshold > buffer:
         what = f"{shown(setting)} is above NCCL_BUFFSIZE ({buffer}): adaptive routing is then never used"
-        yield _conflict(job, Status.WARN, what, "Set it below NCCL_BUFFSIZE.", setting, job.get("NCCL_BUFFSIZE"))
+        yield _conflict(
+            job, Status.WARN, what, "Set it below NCCL_BUFFSIZE.", setting, job.get("NCCL_BUFFSIZE")
+        )
     recovery = job.get("NCCL_IB_RESILIENCY_PORT_RECOVERY")
-    if recovery is not None and job.number(recovery.name) and not job.number("NCCL_IB_RESILIENCY_PORT_FAILOVER"):
+    if (
+        recovery is not None
+        and job.number(recovery.name)
+        and not job.number("NCCL_IB_RESILIENCY_PORT_FAILOVER")
+    ):
         what = "NCCL_IB_RESILIENCY_PORT_RECOVERY=1 without PORT_FAILOVER=1: no port fails over, so none recovers (unverified)"
         yield _conflict(job, Status.WARN, what, "Set NCCL_IB_RESILIENCY_PORT_FAILOVER=1 too.", recovery)
 

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 FABRIC = "nccl-env-fabric"
 
 _SHOWN = 8
+_BOND = "a bond: a queue pair uses one of its ports only (nccl#1015)"
 _SLOW = 0.5
 """Own choice: a NIC below half the speed of its host's fastest one is not of the same network."""
 
 # Names of RDMA devices (rdma-core's rename rules, vendors' drivers); `ibp1s0` is a device and an interface alike.
-_RDMA = re.compile(r"mlx\d|roce|rdma|bnxt_re|irdma|efa_|rxe|siw|ionic|qedr|hfi\d|mana|hns|ib[pPso]|erdma|usnic")
+_RDMA = re.compile(
+    r"mlx\d|roce|rdma|bnxt_re|irdma|efa_|rxe|siw|ionic|qedr|hfi\d|mana|hns|ib[pPso]|erdma|usnic"
+)
 
 
 def fit(job: Job) -> Iterator[Finding]:
@@ -39,7 +42,11 @@ def fit(job: Job) -> Iterator[Finding]:
     yield from _addresses(job, job.fabric)
     index = job.get("NCCL_IB_GID_INDEX")
     if index is not None and (job.number(index.name) or -1) >= 0:
-        yield _open(job, index, f"{shown(index)}: a fabric has no GID tables, what the index is on each host is not known")
+        yield _open(
+            job,
+            index,
+            f"{shown(index)}: a fabric has no GID tables, what the index is on each host is not known",
+        )
 
 
 def _open(job: Job, setting: Setting, what: str) -> Finding:
@@ -61,7 +68,8 @@ def _nics(fabric: Fabric, *, rdma: bool) -> dict[str, list[int]]:
         rows = [
             row
             for row in fabric.nics(host)
-            if (_RDMA.match(fabric.ports.name[row]) is not None) == rdma or fabric.ports.name[row].startswith("ib")
+            if (_RDMA.match(fabric.ports.name[row]) is not None) == rdma
+            or fabric.ports.name[row].startswith("ib")
         ]
         if rows:
             found[host] = rows
@@ -75,29 +83,38 @@ def _hcas(job: Job, fabric: Fabric) -> Iterator[Finding]:
     wanted = device_filter(setting.value, with_ports=True)
     nics = _nics(fabric, rdma=True)
     if not nics:
-        yield _open(job, setting, f"{shown(setting)}: the fabric's NICs have names of interfaces, not of RDMA devices")
+        yield _open(
+            job, setting, f"{shown(setting)}: the fabric's NICs have names of interfaces, not of RDMA devices"
+        )
         return
     yield from _names_nowhere(job, fabric, setting, wanted, nics)
-    none, fewer = [], []
-    for host, rows in nics.items():
-        usable = [row for row in rows if fabric.link_of_port[row] >= 0] or rows
-        taken = [row for row in rows if wanted.takes(_device(fabric, row))]
-        if not taken:
-            none.append(host)
-            continue
-        if len([row for row in taken if row in usable]) < len(usable):
-            fewer.append((host, len(taken), len(usable)))
-        yield from _unfit(job, fabric, setting, host, rows, taken)
+    taken = {host: [row for row in rows if wanted.takes(_device(fabric, row))] for host, rows in nics.items()}
+    yield from _unfit(job, fabric, setting, taken, nics)
+    none = [host for host, rows in taken.items() if not rows]
+    fewer = []
+    for host, rows in taken.items():
+        usable = _usable(fabric, nics[host])
+        if rows and not set(usable) <= set(rows):
+            fewer.append((host, len(set(usable) & set(rows)), len(usable)))
     if none:
         what = f"{shown(setting)} takes no NIC of {_hosts(none)}: NCCL falls back to TCP there"
         fix = f"Name the NICs that are there, like {_device(fabric, nics[none[0]][0])}."
-        yield job.finding(FABRIC, Status.FAIL, what, fix, setting, where=_place(job, none), hosts=none[:_SHOWN])
+        yield job.finding(
+            FABRIC, Status.FAIL, what, fix, setting, where=_place(job, none), hosts=none[:_SHOWN]
+        )
     if fewer:
         host, taken_count, count = fewer[0]
         what = f"{shown(setting)} takes {taken_count} of {count} NICs of {_hosts([name for name, _, _ in fewer])}"
         fix = "Unset it, or list all NICs of the fabric."
         where = _place(job, [name for name, _, _ in fewer])
         yield job.finding(FABRIC, Status.WARN, what, fix, setting, where=where, nics=count, taken=taken_count)
+
+
+def _usable(fabric: Fabric, rows: list[int]) -> list[int]:
+    """NICs with a cable (all where none has one), without those that are slow beside the host's fastest."""
+    cabled = [row for row in rows if fabric.link_of_port[row] >= 0] or rows
+    fastest = max(float(fabric.ports.speed_gbps[row]) for row in cabled)
+    return [row for row in cabled if float(fabric.ports.speed_gbps[row]) >= _SLOW * fastest]
 
 
 def _device(fabric: Fabric, row: int) -> str:
@@ -113,7 +130,9 @@ def _names_nowhere(
     for host, rows in nics.items():
         devices = {_device(fabric, row) for row in rows}
         for name in wanted.names:
-            matched = {device for device in devices if (device == name if wanted.exact else device.startswith(name))}
+            matched = {
+                device for device in devices if (device == name if wanted.exact else device.startswith(name))
+            }
             if not matched:
                 missing[name].append(host)
             elif name in matched and len(matched) > 1:
@@ -126,30 +145,40 @@ def _names_nowhere(
             " of the fabric (absent, or left out as a management or storage NIC)"
         )
         fix = f"Leave {name or 'it'} out, or name the NIC that is there."
-        yield job.finding(FABRIC, status, what, fix, setting, where=_place(job, hosts), device=name, hosts=hosts[:_SHOWN])
+        yield job.finding(
+            FABRIC, status, what, fix, setting, where=_place(job, hosts), device=name, hosts=hosts[:_SHOWN]
+        )
     for name, matched in wide.items():
         what = f"{shown(setting)}: {name} is the beginning of {', '.join(sorted(matched - {name})[:4])} too"
         yield job.finding(FABRIC, Status.WARN, what, "Put = before the list: names are then exact.", setting)
 
 
 def _unfit(
-    job: Job, fabric: Fabric, setting: Setting, host: str, rows: list[int], taken: list[int]
+    job: Job, fabric: Fabric, setting: Setting, taken: dict[str, list[int]], nics: dict[str, list[int]]
 ) -> Iterator[Finding]:
-    speeds = fabric.ports.speed_gbps
-    fastest = max(float(speeds[row]) for row in rows)
-    for row in taken:
-        speed = float(speeds[row])
-        nic = ElementId.nic(host, fabric.ports.name[row])
-        if 0 < speed < _SLOW * fastest:
-            what = f"{shown(setting)} takes {fabric.ports.name[row]} of {speed:g} Gbit/s beside NICs of {fastest:g}: rings run at its speed"
-            yield job.finding(FABRIC, Status.FAIL, what, "Leave it out of NCCL_IB_HCA.", setting, where=nic, gbps=speed)
-        elif fabric.link_of_port[row] < 0 and any(fabric.link_of_port[other] >= 0 for other in rows):
-            what = f"{shown(setting)} takes {fabric.ports.name[row]}, which has no cable in the fabric"
-            yield job.finding(FABRIC, Status.FAIL, what, "Leave it out, or plug it in.", setting, where=nic)
-        elif "bond" in fabric.ports.name[row]:
-            what = f"{fabric.ports.name[row]} is a bond: a queue pair uses one of its ports only (nccl#1015)"
+    """NICs that the list should not take; one finding for a device, however many hosts have it: the list is to change."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for host, rows in taken.items():
+        fastest = max(float(fabric.ports.speed_gbps[row]) for row in nics[host])
+        cabled = any(fabric.link_of_port[row] >= 0 for row in nics[host])
+        for row in rows:
+            name, speed = fabric.ports.name[row], float(fabric.ports.speed_gbps[row])
+            if 0 < speed < _SLOW * fastest:
+                reason = f"of {speed:g} Gbit/s beside NICs of {fastest:g}: rings run at its speed"
+                found[name, reason].append(row)
+            elif cabled and fabric.link_of_port[row] < 0:
+                found[name, "which has no cable in the fabric"].append(row)
+            elif "bond" in name:
+                found[name, _BOND].append(row)
+    for (name, reason), rows in found.items():
+        hosts = [fabric.nodes.name[int(fabric.ports.node[row])] for row in rows]
+        where = fabric.port_element(rows[0]) if len(rows) == 1 else job.where
+        what = f"{shown(setting)} takes {name} of {_hosts(hosts)}, {reason}"
+        status, fix = Status.FAIL, f"Leave {name} out of NCCL_IB_HCA."
+        if reason == _BOND:
+            status = Status.WARN
             fix = "Give NCCL the ports, not the bond; or NCCL_IB_QPS_PER_CONNECTION=2 or more."
-            yield job.finding(FABRIC, Status.WARN, what, fix, setting, where=nic)
+        yield job.finding(FABRIC, status, what, fix, setting, where=where, device=name, hosts=hosts[:_SHOWN])
 
 
 def _interfaces(job: Job, fabric: Fabric) -> Iterator[Finding]:
@@ -165,9 +194,15 @@ def _interfaces(job: Job, fabric: Fabric) -> Iterator[Finding]:
     if over_tcp and without:
         what = f"{shown(setting)} takes no NIC of the fabric on {_hosts(without)}, and RDMA is off: data goes over another network"
         fix = f"Name the fabric's interfaces, like {fabric.ports.name[nics[without[0]][0]]}."
-        yield job.finding(FABRIC, Status.FAIL, what, fix, setting, where=_place(job, without), hosts=without[:_SHOWN])
+        yield job.finding(
+            FABRIC, Status.FAIL, what, fix, setting, where=_place(job, without), hosts=without[:_SHOWN]
+        )
     elif without or not nics:
-        yield _open(job, setting, f"{shown(setting)} names no interface of the fabric; management networks are not part of it")
+        yield _open(
+            job,
+            setting,
+            f"{shown(setting)} names no interface of the fabric; management networks are not part of it",
+        )
 
 
 def _rails(job: Job, fabric: Fabric) -> Iterator[Finding]:
@@ -178,7 +213,9 @@ def _rails(job: Job, fabric: Fabric) -> Iterator[Finding]:
     value = job.number("NCCL_CROSS_NIC")
     if cross is not None and rails.wiring is Wiring.PER_RAIL and value == 1:
         if not rails.joined:
-            what = f"{shown(cross)} lets rings change rails, and no switch connects the rails: connections fail"
+            what = (
+                f"{shown(cross)} lets rings change rails, and no switch connects the rails: connections fail"
+            )
             yield job.finding(FABRIC, Status.FAIL, what, "Write NCCL_CROSS_NIC=0.", cross)
         else:
             what = (
@@ -215,11 +252,15 @@ def _addresses(job: Job, fabric: Fabric) -> Iterator[Finding]:
     if span is not None and outside:
         what = f"{shown(span)} holds no address of {_hosts(outside)}: no GID is found there"
         fix = "Write the network of the NICs, or unset it."
-        yield job.finding(FABRIC, Status.FAIL, what, fix, span, where=_place(job, outside), hosts=outside[:_SHOWN])
+        yield job.finding(
+            FABRIC, Status.FAIL, what, fix, span, where=_place(job, outside), hosts=outside[:_SHOWN]
+        )
     if family is not None and other:
         what = f"{shown(family)}: the NICs of {_hosts(other)} have IPv{10 - wanted} addresses only"
         fix = f"Write NCCL_IB_ADDR_FAMILY=AF_INET{'' if wanted == 6 else '6'}."
-        yield job.finding(FABRIC, Status.FAIL, what, fix, family, where=_place(job, other), hosts=other[:_SHOWN])
+        yield job.finding(
+            FABRIC, Status.FAIL, what, fix, family, where=_place(job, other), hosts=other[:_SHOWN]
+        )
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
@@ -237,7 +278,11 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _hosts(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} hosts ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+    return (
+        names[0]
+        if len(names) == 1
+        else f"{len(names)} hosts ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+    )
 
 
 def _place(job: Job, hosts: list[str]) -> ElementId:

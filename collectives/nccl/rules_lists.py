@@ -67,7 +67,9 @@ def _selection(job: Job, setting: Setting, selection: Selection) -> Iterator[Fin
             yield job.finding(LIST, Status.FAIL, what, fix, setting)
         if setting.name == "NCCL_PROTO" and "LL128" in chosen:
             what = f"{shown(setting)} forces LL128: where the platform does not support it, it corrupts data silently"
-            yield job.finding(LIST, Status.FAIL, what, "Unset it: NCCL enables LL128 where it is safe.", setting)
+            yield job.finding(
+                LIST, Status.FAIL, what, "Unset it: NCCL enables LL128 where it is safe.", setting
+            )
 
 
 def _devices(job: Job, setting: Setting) -> Iterator[Finding]:
@@ -90,10 +92,14 @@ def _devices(job: Job, setting: Setting) -> Iterator[Finding]:
             fix = "Name the interface of the management or front-end network."
             yield job.finding(LIST, Status.FAIL, what, fix, setting)
     if setting.name == "NCCL_IB_HCA" and not wanted.exact and job.fabric is None:
-        short = [name for name in wanted.names if re.search(r"_\d$", name)]
+        short = [name for name in wanted.names if re.search(r"_[1-9]$", name)]
         if short and not wanted.excluded:
-            what = f"{shown(setting)} are beginnings of names: {short[0]} also takes {short[0]}0 to {short[0]}9"
-            yield job.finding(LIST, Status.WARN, what, f"Write {setting.name}=={setting.value[:60]}.", setting)
+            what = (
+                f"{shown(setting)} are beginnings of names: {short[0]} also takes {short[0]}0 to {short[0]}9"
+            )
+            yield job.finding(
+                LIST, Status.WARN, what, f"Write {setting.name}=={setting.value[:60]}.", setting
+            )
 
 
 def _subsystems(job: Job) -> Iterator[Finding]:
@@ -109,7 +115,9 @@ def _subsystems(job: Job) -> Iterator[Finding]:
 
 def _policies(job: Job) -> Iterator[Finding]:
     policy = job.get("NCCL_NETDEVS_POLICY")
-    if policy is not None and not re.fullmatch(r"AUTO|ALL|MAX:[1-9]\d{0,3}", policy.value.strip(), re.IGNORECASE):
+    if policy is not None and not re.fullmatch(
+        r"AUTO|ALL|MAX:[1-9]\d{0,3}", policy.value.strip(), re.IGNORECASE
+    ):
         what = f"{shown(policy)} is none of AUTO, ALL, MAX:N"
         yield job.finding(LIST, Status.WARN, what, "Write MAX:N with a number, ALL, or unset it.", policy)
     span = job.get("NCCL_IB_ADDR_RANGE")
@@ -145,4 +153,6 @@ def traffic_class(job: Job) -> Iterator[Finding]:
         given = shown(setting) if setting is not None else "NCCL_IB_TC is not set, which is 0"
         what = f"{given}: data goes out with DSCP {value >> 2}, the lossless class of the fabric has DSCP {job.dscp}"
         fix = f"Write NCCL_IB_TC={job.dscp << 2 | 2} (DSCP {job.dscp}, ECN capable)."
-        yield job.finding(TRAFFIC_CLASS, Status.FAIL, what, fix, setting, dscp=value >> 2, expected_dscp=job.dscp)
+        yield job.finding(
+            TRAFFIC_CLASS, Status.FAIL, what, fix, setting, dscp=value >> 2, expected_dscp=job.dscp
+        )

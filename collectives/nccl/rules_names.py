@@ -22,19 +22,34 @@ if TYPE_CHECKING:
 
 NAME, REACH, AGE = "nccl-env-name", "nccl-env-reach", "nccl-env-age"
 
+_MOST_UNKNOWN = 64
+"""Unknown names that are held against all known ones."""
+
 
 def names(job: Job) -> Iterator[Finding]:
     """Names that nobody reads: a misspelt variable is never reported by NCCL."""
-    for setting in job.environment.in_force.values():
+    unknown = [
+        one
+        for one in job.environment.in_force.values()
+        if one.name not in variables() and not is_foreign(one.name)
+    ]
+    if len(unknown) > _MOST_UNKNOWN:
+        what = f"and {len(unknown) - _MOST_UNKNOWN:,} more names that no version of NCCL has"
+        yield job.finding(
+            NAME, Status.WARN, what, "Look whether this is a file of settings.", unknown[_MOST_UNKNOWN]
+        )
+    for setting in unknown[:_MOST_UNKNOWN]:
         name = setting.name
-        if name in variables() or is_foreign(name):
-            continue
         near = nearest(name)
         if name != name.strip() or " " in name:
-            what = f"line {setting.line} sets a variable called {name!r}, with a blank: NCCL reads {near or name.split()[-1]}"
+            what = (
+                f"this sets a variable called {name!r}, with a blank: NCCL reads {near or name.split()[-1]}"
+            )
             if setting.origin is Origin.CONF:
                 what += "; nccl.conf is read without trimming"
-            yield job.finding(NAME, Status.FAIL, what, "Write NAME=VALUE without any blank or `export`.", setting)
+            yield job.finding(
+                NAME, Status.FAIL, what, "Write NAME=VALUE without any blank or `export`.", setting
+            )
         elif near:
             what = f"{name} is no variable of NCCL and has no effect; nearest is {near}"
             fix = f"Write {near} if that is meant, else remove it."
@@ -59,7 +74,9 @@ def reach(job: Job) -> Iterator[Finding]:
                 setting,
             )
     for without, counts in job.environment.shadowed():
-        what = f"{shown(without)} has no effect: {shown(counts)} in {counts.file} line {counts.line} comes first"
+        what = (
+            f"{shown(without)} has no effect: {shown(counts)} in {counts.file} line {counts.line} comes first"
+        )
         yield job.finding(REACH, Status.WARN, what, "Keep one of the two.", without, counts)
     for setting in seen.values():
         if setting.cut:
@@ -86,7 +103,7 @@ def _lost(job: Job, setting: Setting) -> Finding:
         what = f"{setting.value[:40]!r} is lost from {setting.name}: {setting.why}"
         fix = f"Export {setting.name} before the command, and pass --export=ALL."
     else:
-        what = f"line {setting.line} has no `=`: NCCL skips it, {setting.name} is not set"
+        what = f"there is no `=`: NCCL skips it, {setting.name} is not set"
         fix = f"Write {setting.name}=VALUE."
     return job.finding(REACH, Status.FAIL, what, fix, setting)
 
@@ -108,7 +125,11 @@ def age(job: Job) -> Iterator[Finding]:
         elif _advised_against(job, variable):
             what = f"{variable.name} is deprecated since {variable.deprecated}"
             yield job.finding(AGE, Status.WARN, what, _instead(variable), setting)
-        elif variable.name == "NCCL_IB_GID_INDEX" and job.at_least("2.21") and (job.number(variable.name) or 0) >= 0:
+        elif (
+            variable.name == "NCCL_IB_GID_INDEX"
+            and job.at_least("2.21")
+            and (job.number(variable.name) or 0) >= 0
+        ):
             what = (
                 f"{shown(setting)} is fixed by hand: since NCCL 2.21 the index is found, and after a flap or on another"
                 " host a fixed one may name another GID"

@@ -7,7 +7,7 @@ up to four times as long (from memory, unverified).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from collectives.nccl.job import Job, shown
 from nettune.checks import Finding, Status
@@ -45,7 +45,9 @@ def timeouts(job: Job) -> Iterator[Finding]:
             f"{shown(heartbeat)} is not below the timeout of an operation ({TORCH_OPERATION_S:.0f} s unless"
             " init_process_group says otherwise): the two race, and the dump may name the wrong one"
         )
-        yield job.finding(TIMEOUTS, Status.WARN, what, "Keep it below the timeout of init_process_group.", heartbeat)
+        yield job.finding(
+            TIMEOUTS, Status.WARN, what, "Keep it below the timeout of init_process_group.", heartbeat
+        )
     monitoring = job.get("TORCH_NCCL_ENABLE_MONITORING")
     if monitoring is not None and job.number(monitoring.name) == 0:
         what = f"{shown(monitoring)}: a watchdog that is itself stuck is never ended, the job hangs"
@@ -64,18 +66,36 @@ def _network(job: Job) -> Iterator[Finding]:
     if not (1 <= timeout <= 31 and 0 <= retries <= 7):
         return  # a value out of range has its own finding
     if retries == 0:
-        what = f"{shown(retry) if retry else 'NCCL_IB_RETRY_CNT=0'}: one lost packet ends the job with error 12"
+        what = (
+            f"{shown(retry) if retry else 'NCCL_IB_RETRY_CNT=0'}: one lost packet ends the job with error 12"
+        )
         yield job.finding(TIMEOUTS, Status.FAIL, what, "Write NCCL_IB_RETRY_CNT=7.", retry)
         return
     seconds = error_time_s(timeout, retries)
     heartbeat = float(job.number("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC") or 480)
-    figures = {"error_after_s": round(seconds, 3), "heartbeat_s": heartbeat, "operation_s": TORCH_OPERATION_S}
+    figures: dict[str, Any] = {
+        "error_after_s": round(seconds, 3),
+        "heartbeat_s": heartbeat,
+        "operation_s": TORCH_OPERATION_S,
+    }
     lasts = f"a lost packet becomes an error after {format_duration(seconds)} (timeout {timeout}, {retries} retries, nominal)"
     if seconds > min(heartbeat, TORCH_OPERATION_S):
-        first = "PyTorch's heartbeat" if heartbeat <= TORCH_OPERATION_S else "PyTorch's timeout of an operation"
+        first = (
+            "PyTorch's heartbeat" if heartbeat <= TORCH_OPERATION_S else "PyTorch's timeout of an operation"
+        )
         over = Status.FAIL if seconds > TORCH_OPERATION_S else Status.WARN
         what = f"{lasts}: {first} ({min(heartbeat, TORCH_OPERATION_S):.0f} s) ends the job first and hides the network error"
-        yield job.finding(TIMEOUTS, over, what, "Write NCCL_IB_TIMEOUT=22 (120 s) or less.", setting, retry, **figures)
+        yield job.finding(
+            TIMEOUTS, over, what, "Write NCCL_IB_TIMEOUT=22 (120 s) or less.", setting, retry, **figures
+        )
     elif seconds < _SHORTEST_S:
         what = f"{lasts}: shorter than a flap of a link or a change of routes"
-        yield job.finding(TIMEOUTS, Status.WARN, what, "Unset it: NCCL 2.23 and later take 20 (30 s).", setting, retry, **figures)
+        yield job.finding(
+            TIMEOUTS,
+            Status.WARN,
+            what,
+            "Unset it: NCCL 2.23 and later take 20 (30 s).",
+            setting,
+            retry,
+            **figures,
+        )

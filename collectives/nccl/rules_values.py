@@ -88,7 +88,9 @@ def _fix(variable: Variable, meant: int | None) -> str:
         return f"Write {variable.name}={meant}."
     bounds = [str(bound) for bound in (variable.low, variable.high) if bound is not None]
     between = f" from {bounds[0]} to {bounds[1]}" if len(bounds) == 2 else ""
-    return f"Write {variable.name} as a whole number{between}{f' of {variable.unit}' if variable.unit else ''}."
+    return (
+        f"Write {variable.name} as a whole number{between}{f' of {variable.unit}' if variable.unit else ''}."
+    )
 
 
 def _inside(variable: Variable, value: int) -> bool:
@@ -134,7 +136,9 @@ def _shape(job: Job, variable: Variable, setting: Setting, value: int) -> Iterat
         yield job.finding(VALUE, Status.WARN, what, f"Write {setting.name}={value // 32 * 32}.", setting)
     if variable.name == "NCCL_BUFFSIZE" and 0 < value < 1 << 17:
         what = f"{shown(setting)} is {value} bytes, in steps of {value // 8}: the default is 4194304"
-        yield job.finding(VALUE, Status.FAIL if value < 4096 else Status.WARN, what, _fix(variable, 4 << 20), setting)
+        yield job.finding(
+            VALUE, Status.FAIL if value < 4096 else Status.WARN, what, _fix(variable, 4 << 20), setting
+        )
 
 
 def _wrapping(job: Job, variable: Variable, setting: Setting) -> Iterator[Finding]:
@@ -164,7 +168,9 @@ def _word(job: Job, variable: Variable, setting: Setting) -> Iterator[Finding]:
         what = f"{shown(setting)} is none of {', '.join(variable.words)}"
         if variable.name == "NCCL_DEBUG":
             what += ": NCCL then logs nothing"
-        yield job.finding(VALUE, Status.WARN, what, f"Write {setting.name}={_nearest_word(value, variable.words)}.", setting)
+        yield job.finding(
+            VALUE, Status.WARN, what, f"Write {setting.name}={_nearest_word(value, variable.words)}.", setting
+        )
     elif variable.name == "NCCL_DEBUG" and value.upper() == "ATTN" and not job.at_least("2.32"):
         what = "NCCL_DEBUG=ATTN came with NCCL 2.32: older ones then log nothing"
         yield job.finding(VALUE, Status.WARN, what, "Write NCCL_DEBUG=WARN NCCL_DEBUG_LEVELS=ATTN.", setting)
@@ -173,7 +179,9 @@ def _word(job: Job, variable: Variable, setting: Setting) -> Iterator[Finding]:
             what = f"{shown(setting)} is a number of old ({_LEGACY_LEVELS}), whose meaning may change"
             yield job.finding(VALUE, Status.WARN, what, f"Write one of {', '.join(variable.words)}.", setting)
         elif value.upper() not in variable.words:
-            what = f"{shown(setting)} is none of {', '.join(variable.words)} (what NCCL then does is unverified)"
+            what = (
+                f"{shown(setting)} is none of {', '.join(variable.words)} (what NCCL then does is unverified)"
+            )
             yield job.finding(VALUE, Status.WARN, what, f"Write one of {', '.join(variable.words)}.", setting)
     elif variable.kind is Kind.BOOL and value.lower() not in _BOOLEANS:
         what = f"{shown(setting)} is no 0 or 1: PyTorch refuses it (from memory, unverified)"

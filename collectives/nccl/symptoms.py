@@ -26,6 +26,28 @@ _MOST_KEPT = 64
 
 _STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T_](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?", re.ASCII)
 _SHARED_MEMORY = "exceeds device/fn maxSharedMem"
+_OF_THE_START = (
+    events.Version,
+    events.Bootstrap,
+    events.NetUsing,
+    events.NetworkChosen,
+    comm_events.CommInit,
+)
+"""Messages of a process's first seconds."""
+_QUIET = {
+    comm_events.TuningRow,
+    comm_events.TuningThreads,
+    comm_events.AlgorithmChoice,
+    comm_events.RingOrder,
+    comm_events.Trees,
+    comm_events.System,
+    comm_events.SystemNode,
+    comm_events.SystemPaths,
+    comm_events.GraphFound,
+    comm_events.GraphChannel,
+    trouble.CallTrace,
+}
+"""Events that tell nothing here; most lines of a log are of these kinds."""
 _DEVICE = re.compile(r"(?!.*--)[\w.+@-]{1,64}")
 
 
@@ -40,6 +62,7 @@ class Symptom:
         where: host or NIC; the fabric where the log does not tell.
         time: local time in s that the line tells; None without one.
         peer: the other end, as named in the log.
+        after_s: time since the process had connected, or since its first line; None where times are missing.
         figures: of the event, for evidence.
     """
 
@@ -51,6 +74,7 @@ class Symptom:
     where: ElementId
     time: float | None
     peer: str = ""
+    after_s: float | None = None
     figures: dict[str, Any] = field(default_factory=dict)
 
 
@@ -60,9 +84,9 @@ class Process:
 
     began: float | None = None
     connected: float | None = None
-    finished_init: bool = False
     connections: int = 0
     direct: int = 0
+    first_connection: tuple[str, int] | None = None
 
 
 @dataclass
@@ -72,7 +96,11 @@ class Observed:
     Attributes:
         counts: symptoms by kind, also those that are not kept.
         settings: variables that the logs tell, as NCCL understood them.
-        networks: `Using network X` and `NET/X : Using` by host.
+        networks: `Using network X` and `NET/X : Using` by host, each with where it was first seen.
+        absent: why a host has no RDMA transport.
+        nodes: hosts of the largest communicator; 0 where the log does not tell.
+        host_of: host by the address of its bootstrap socket.
+        told: messages of NCCL or PyTorch.
         ras: lines of `ncclras` about operation counts and the ranks it lists.
     """
 
@@ -83,16 +111,16 @@ class Observed:
     networks: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     nodes: int = 0
+    host_of: dict[str, str] = field(default_factory=dict)
     processes: dict[tuple[str, int], Process] = field(default_factory=dict)
     ras_counts: list[tuple[int, int]] = field(default_factory=list)
     ras_ranks: list[tuple[int, str]] = field(default_factory=list)
-    lines: int = 0
     told: int = 0
     files: list[str] = field(default_factory=list)
 
-    def of_kind(self, kind: Kind) -> list[Symptom]:
-        """Kept symptoms of a kind, in order."""
-        return [symptom for symptom in self.symptoms if symptom.kind is kind]
+    def process_of(self, event: events.Event) -> Process:
+        """The process that wrote an event."""
+        return self.processes.setdefault((event.writer.host, event.writer.pid), Process())
 
 
 def observe(logs: Iterable[tuple[str, Iterable[str]]]) -> Observed:
@@ -101,11 +129,14 @@ def observe(logs: Iterable[tuple[str, Iterable[str]]]) -> Observed:
     for name, lines in logs:
         seen.files.append(name)
         for event in tokenize(lines):
-            seen.lines = max(seen.lines, event.line)
-            if not isinstance(event, events.Other):
-                seen.told += 1
-            elif event.level:
-                seen.told += 1
+            if isinstance(event, events.Other):
+                seen.told += bool(event.level)
+                if _SHARED_MEMORY in event.text:
+                    _keep(seen, name, event, Kind.SHARED_MEMORY, {"text": event.text.strip()[:200]}, "", "")
+                continue
+            seen.told += 1
+            if type(event) in _QUIET:
+                continue
             _learn(seen, name, event)
             for kind, figures, peer, nic in _signs(event):
                 _keep(seen, name, event, kind, figures, peer, nic)
@@ -119,6 +150,11 @@ def _keep(
     if seen.counts[kind] > _MOST_KEPT:
         return
     host = _name(event.writer.host)
+    process = seen.process_of(event)
+    moment, begin = (
+        time_of(event.stamp),
+        process.connected if process.connected is not None else process.began,
+    )
     seen.symptoms.append(
         Symptom(
             kind=kind,
@@ -127,9 +163,10 @@ def _keep(
             order=len(seen.symptoms),
             host=host,
             where=_element(host, nic),
-            time=time_of(event.stamp),
+            time=moment,
             peer=peer,
-            figures={key: value for key, value in figures.items() if value not in {"", -1}},
+            after_s=None if moment is None or begin is None or moment is begin else moment - begin,
+            figures={key: value for key, value in figures.items() if value not in ("", -1)},
         )
     )
 
@@ -157,9 +194,11 @@ def time_of(stamp: str) -> float | None:
         pass
     if found is None:
         return None
+    year, month, day, hour, minute, second = (int(found[i]) for i in range(1, 7))
     try:
-        moment = datetime(*(int(found[i]) for i in range(1, 7)))  # type: ignore[arg-type, misc]  # noqa: DTZ001 (differences only)
-        return (moment - datetime(1970, 1, 1)).total_seconds() + float(f"0.{found[7] or 0}")  # noqa: DTZ001
+        # Without a zone: only differences of times of one kind are used.
+        moment = datetime(year, month, day, hour, minute, second) - datetime(1970, 1, 1)  # noqa: DTZ001
+        return moment.total_seconds() + float(f"0.{found[7] or 0}")
     except ValueError:
         return None
 
@@ -167,15 +206,20 @@ def time_of(stamp: str) -> float | None:
 def _learn(seen: Observed, file: str, event: events.Event) -> None:
     """Settings, networks and phases, which decide what a symptom means."""
     writer = event.writer
-    process = seen.processes.setdefault((writer.host, writer.pid), Process())
-    moment = time_of(event.stamp)
-    process.began = process.began if process.began is not None else moment
+    process = seen.process_of(event)
+    moment = time_of(event.stamp) if isinstance(event, (*_OF_THE_START, comm_events.Connected)) else None
+    if process.began is None and isinstance(event, _OF_THE_START):
+        process.began = moment
     match event:
         case events.EnvironmentSet():
             seen.settings.setdefault(event.name, event.value)
         case events.Version():
             seen.version = seen.version or event.version
+        case events.Bootstrap():
+            seen.host_of.setdefault(event.address, _name(writer.host))
         case events.NetUsing():
+            if event.oob_address:
+                seen.host_of.setdefault(event.oob_address, _name(writer.host))
             seen.networks.setdefault(_name(writer.host), {}).setdefault(event.transport, (file, event.line))
         case events.NetworkChosen():
             chosen = f"chosen {event.name}"
@@ -185,13 +229,13 @@ def _learn(seen: Observed, file: str, event: events.Event) -> None:
         case comm_events.CommShape():
             seen.nodes = max(seen.nodes, event.nnodes)
         case comm_events.CommInit() if event.state == "COMPLETE":
-            process.finished_init = True
             process.connected = moment if moment is not None else process.connected
         case comm_events.Connected():
             process.connected = moment if moment is not None else process.connected
         case comm_events.Connection() if event.transport.startswith("IB"):
             process.connections += 1
             process.direct += event.gpu_direct
+            process.first_connection = process.first_connection or (file, event.line)
         case trouble.RasOperationCount():
             seen.ras_counts.append((event.ranks, event.operation))
         case trouble.RasRank() if len(seen.ras_ranks) < _MOST_KEPT:
@@ -214,8 +258,15 @@ def _signs(event: events.Event) -> Iterator[tuple[Kind, dict[str, Any], str, str
                 "nic": event.hca,
             }
             yield kind_of_status(event.status, event.vendor_err), figures, event.peer, event.hca
+        case trouble.CqeError():
+            yield Kind.CUT_COMPLETION, {"side": event.side, "qp_num": event.qp_num}, "", ""
         case trouble.AsyncEvent():
-            figures = {"event": event.event[:200], "nic": event.device, "port": event.port, "on": event.affected}
+            figures = {
+                "event": event.event[:200],
+                "nic": event.device,
+                "port": event.port,
+                "on": event.affected,
+            }
             yield _async_kind(event), figures, "", event.device
         case trouble.FatalCommunicator():
             yield Kind.FATAL_COMMUNICATOR, {"function": event.function}, "", ""
@@ -252,11 +303,12 @@ def _signs(event: events.Event) -> Iterator[tuple[Kind, dict[str, Any], str, str
             figures = {"variable": event.name, "value": event.value[:200], "used": event.used}
             yield Kind.INVALID_SETTING, figures, "", ""
         case events.NetUsing() if len({device.link_layer for device in event.devices} - {""}) > 1:
-            listed = {layer: [d.name for d in event.devices if d.link_layer == layer] for layer in ("IB", "RoCE")}
-            fewer = min(listed.values(), key=len)
-            yield Kind.MIXED_LAYERS, {"ib": listed["IB"], "roce": listed["RoCE"]}, "", fewer[0] if len(fewer) == 1 else ""
-        case events.Other() if _SHARED_MEMORY in event.text:
-            yield Kind.SHARED_MEMORY, {"text": event.text.strip()[:200]}, "", ""
+            listed = {
+                layer: [d.name for d in event.devices if d.link_layer == layer] for layer in ("IB", "RoCE")
+            }
+            fewer, more = sorted(listed.values(), key=len)
+            odd = fewer[0] if len(fewer) == 1 < len(more) else ""
+            yield Kind.MIXED_LAYERS, {"ib": listed["IB"], "roce": listed["RoCE"]}, "", odd
         case _:
             pass
 

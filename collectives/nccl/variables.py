@@ -118,12 +118,16 @@ def is_foreign(name: str) -> bool:
 
 
 _FAMILIES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "OFI_NCCL_")
+_LONGEST = 256
+"""Characters of a name; longer ones are no names."""
 _FULL_ENOUGH = 0.85
 """Similarity (difflib's ratio) from which a name is taken for a misspelt one; 0.85 is two letters of thirteen."""
 
 
 def is_meant_for_nccl(name: str) -> bool:
     """Whether a variable is NCCL's, or was meant to be: `nccl_debug`, `NCLL_IB_HCA`, `export NCCL_DEBUG`."""
+    if len(name) > _LONGEST:
+        return False
     if name.startswith(_FAMILIES):
         return True
     shouted = re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_").removeprefix("EXPORT_")

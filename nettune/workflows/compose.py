@@ -29,6 +29,8 @@ _BASELINES = (
     " initialisation, and now and then one whose ports collide nowhere; depth-first lists hosts leaf by leaf, which is"
     " as good as any order for one ring."
 )
+_MEASURED = {"comparison", "placements", "sweep", "train"}
+"""Results of which the notes on method speak."""
 _TITLES = {
     "demo": "nettune demo: an emulated fabric, qualified, placed, tuned and trained on",
     "discover": "Discovery",
@@ -77,6 +79,8 @@ def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Ite
         yield probed.section(data["probed"], findings, data.get("steering"))
     elif fabric is not None and "sources" in data:
         yield structure.section(data, fabric, findings)
+    elif data["verb"] == "lint":
+        yield probed.lint_section(findings)
     elif fabric is not None and ("qualify" in data or findings):
         yield part.qualification(data, fabric, findings)
     if fabric is not None and "placements" in data:
@@ -179,7 +183,8 @@ def _swept(swept: Data, *, brief: bool) -> KeyFigure:
 
 
 def _method(data: Data) -> Section:
-    notes = [_REPLICATION, _BUSBW, _BASELINES]
+    measured = not _MEASURED.isdisjoint(data)
+    notes = [_REPLICATION, _BUSBW, _BASELINES] if measured else []
     notes += [f"Not shown here: {reason}" for reason in data.get("not_shown", [])]
     spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in data.get("seconds", {}).items())
     return Section(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,27 +21,31 @@ from nettune.hosts import expand_hosts
 from nettune.lab import Lab
 from nettune.launch import Launcher, create
 from nettune.launch import run as run_commands
-from nettune.records import write_atomic
+from nettune.workflows import exporting
 from nettune.workflows.cluster import discover_lab
 from nettune.workflows.run import Progress, Run, RunResult, open_run
 from topology.discovery import Discovery
 from topology.discovery import discover as discover_nodes
 from topology.discovery.analysis import analyse
 from topology.discovery.analysis_summary import summarise
+from topology.discovery.collect import CollectError
+from topology.discovery.l3 import build
 from topology.discovery.lft import lft_routing
 from topology.expect import expect
-from topology.exports import EXPORTS, export
 from topology.fabric import Fabric, NodeKind
 from topology.filters import apply_filters
 from topology.merge import merge
 from topology.naming import element_name
 from topology.railing import assign_rails
+from topology.readers.nccl_log.events import Event
 from topology.readers.registry import read
 from topology.readers.said import Said
 from topology.readers.source import Source
 from topology.routing import Routing
 
 _LIVE = "live"
+_STDIN = "-"
+_SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,33 +95,53 @@ def discover(wanted: Wanted, runs: Path, progress: Progress) -> RunResult:
         InputError: a file that cannot be read or understood, a plan, lab, filter or export that is not there.
         CollectError: a node did not answer.
     """
-    exports = [_export_of(words) for words in wanted.writes]
+    targets = exporting.targets(wanted.writes, wanted.out)
     apply_filters(Said("", ""), wanted.keep)
+    if [*wanted.files, wanted.expect].count(_STDIN) > 1:
+        raise InputError("standard input (-) is given twice; it can be read once")
     with _live(wanted) as live, open_run("discover", runs, progress) as run:
         with run.step("discover"):
             found = _gathered(wanted, live())
         if wanted.expect is not None:
             with run.step("compare with the plan"):
                 plan = _read(wanted.expect, None)
-                found.findings += expect(found.said, plan)
+                found.findings = expect(found.said, plan, found.findings)
         _keep_results(run, found)
-        run.data["files"] = _write_files(run, found, wanted.out, exports)
+        beside = {key: run.data[key] for key in ("fabric", "routing", "link_rate_gbps")}
+        run.data["files"] = exporting.write(found.fabric, beside, targets)
         printed = {key: run.data[key] for key in ("fabric", "routing")}
         return run.finish(exit_code(found.findings), printed)
 
 
 def discover_hosts(hosts: Sequence[str], launcher: Launcher) -> Discovery:
-    """Layer-3 discovery of machines that a launcher reaches; all are hosts.
+    """Layer-3 discovery of machines that a launcher reaches; all are hosts. Those that do not answer are findings.
 
     Raises:
-        CollectError: one did not answer.
+        CollectError: none answered.
     """
     run = partial(run_commands, launcher)
-    return discover_nodes(
-        lambda commands, timeout_s: run(commands, timeout_s=timeout_s),
-        hosts,
-        roles=dict.fromkeys(hosts, "host"),
-    )
+    try:
+        return discover_nodes(
+            lambda commands, timeout_s: run(commands, timeout_s=timeout_s),
+            hosts,
+            roles=dict.fromkeys(hosts, "host"),
+        )
+    except CollectError as error:
+        if not error.captures:
+            raise
+        found = build(error.captures)
+        silent = [
+            Finding(
+                check="capture",
+                status=Status.UNKNOWN,
+                where=ElementId.host(host),
+                what=f"gave no capture: {why}",
+                fix="see why it does not answer, or leave it out of --hosts",
+            )
+            for host, why in error.failed.items()
+        ]
+        judged = analyse(found.fabric, found.routing, found.reasons)
+        return replace(found, findings=(*silent, *found.findings, *judged))
 
 
 @contextmanager
@@ -154,14 +178,53 @@ def _gathered(wanted: Wanted, live: Sequence[tuple[str, Discovery]]) -> _Found:
     sources = [_said_live(name, known) for name, known in live]
     sources += [_read(name, wanted.format_name) for name in wanted.files]
     about = [_about(said) for said in sources]
-    said = apply_filters(merge(sources), wanted.keep)
+    said = merge(sources, partial(apply_filters, keep=wanted.keep))
     told = "" if said.logical else assign_rails(said)
     fabric = said.to_fabric()
-    # Cables tell no routes: without forwarding tables they stay unknown.
-    routing, of_tables = lft_routing(said, fabric) if said.forwarding else (None, [])
-    judged = _not_judged(said) if said.logical else analyse(fabric, routing)
+    # Cables tell no routes: without forwarding state they stay unknown.
+    routing, of_tables = lft_routing(said, fabric) if said.forwarding else (_routing_told(said, fabric), [])
+    judged = _not_judged(said) if said.logical else [*_kinds_not_told(said), *analyse(fabric, routing)]
     findings = [*said.findings, *of_tables, *judged]
     return _Found(said, fabric, routing, findings, said.dropped, told, about)
+
+
+def _routing_told(said: Said, fabric: Fabric) -> Routing | None:
+    """The routing that a source told, where its rows are still those of the fabric."""
+    for event in said.events:
+        if isinstance(event, Routing) and _same_rows(event.fabric, fabric):
+            return replace(event, fabric=fabric)
+    return None
+
+
+def _same_rows(one: Fabric, other: Fabric) -> bool:
+    columns = (
+        (one.ports.node, other.ports.node),
+        (one.links.port_a, other.links.port_a),
+        (one.links.port_b, other.links.port_b),
+        (one.links.state, other.links.state),
+    )
+    names = (one.nodes.name, one.ports.name) == (other.nodes.name, other.ports.name)
+    return names and all(np.array_equal(a, b) for a, b in columns)
+
+
+def _kinds_not_told(said: Said) -> list[Finding]:
+    names = [name for name, node in said.nodes.items() if node.kind is None]
+    if not names:
+        return []
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    whether = "is a host or a switch: it is" if len(names) == 1 else "are hosts or switches: they are"
+    return [
+        Finding(
+            check="node-kinds",
+            status=Status.UNKNOWN,
+            where=ElementId.fabric(),
+            what=f"no source tells whether {', '.join(names[:_SHOWN])}{more} {whether} taken for "
+            f"{'a host' if len(names) == 1 else 'hosts'}",
+            evidence={"nodes": names},
+            required=False,
+            fix="give a source that tells: the neighbours' captures, or a cabling plan with kind_a and kind_b",
+        )
+    ]
 
 
 def _said_live(name: str, known: Discovery) -> Said:
@@ -169,16 +232,17 @@ def _said_live(name: str, known: Discovery) -> Said:
     for node in said.nodes.values():
         node.tier = -1  # worked out again over all sources
     said.dropped |= known.dropped
+    said.events.append(known.routing)
     # Findings about structure are made again over all sources; those about reading stay.
     said.findings += [finding for finding in known.findings if finding.check in _READING]
     return said
 
 
-_READING = {"cable-sources", "port-speed", "routing-followed"}
+_READING = {"capture", "cable-sources", "port-speed", "routing-followed"}
 
 
 def _read(name: str, format_name: str | None) -> Said:
-    source = Source.of_bytes("<stdin>", sys.stdin.buffer.read()) if name == "-" else Source.open(name)
+    source = Source.of_stream("<stdin>", sys.stdin.buffer) if name == _STDIN else Source.open(name)
     return read(source, format_name)
 
 
@@ -203,6 +267,9 @@ def _not_judged(said: Said) -> list[Finding]:
 def _keep_results(run: Run, found: _Found) -> None:
     summary = summarise(found.fabric).to_json()
     tiers = summary["tiers"]
+    if found.said.logical:  # one line to the switch above stands for any number of cables
+        for tier in tiers:
+            tier["oversubscription"] = None
     run.data |= summary | {
         "format": found.said.format,
         "sources": found.sources,
@@ -215,6 +282,9 @@ def _keep_results(run: Run, found: _Found) -> None:
         "routing": None if found.routing is None else found.routing.to_json(),
         "link_rate_gbps": _link_rate_gbps(found.fabric),
         "dropped": dict(found.dropped),
+        "events": dict(
+            Counter(type(event).__name__ for event in found.said.events if isinstance(event, Event))
+        ),
         "findings": [finding.to_json() for finding in worst_first(found.findings)],
     }
 
@@ -227,34 +297,3 @@ def _link_rate_gbps(fabric: Fabric) -> float:
     )
     first = nics & (ports.rail == ports.rail[nics].min(initial=np.iinfo(np.int64).max))
     return float(ports.speed_gbps[first].min(initial=np.inf)) if first.any() else 0.0
-
-
-def _export_of(words: str) -> tuple[str, Path]:
-    name, equals, path = words.partition("=")
-    if not equals or not path:
-        raise InputError(f"--write {words!r}: write it like svg=fabric.svg")
-    if name not in EXPORTS:
-        raise InputError(f"--write {words!r}: format {name!r} is not known; known: {', '.join(EXPORTS)}")
-    return name, Path(path)
-
-
-def _write_files(
-    run: Run, found: _Found, out: Path | None, exports: Sequence[tuple[str, Path]]
-) -> dict[str, list[str]]:
-    """Write what was asked for; format -> paths. A format of several files makes a folder."""
-    written: dict[str, list[str]] = {}
-    if out is not None:
-        fabric = {key: run.data[key] for key in ("fabric", "routing", "link_rate_gbps")}
-        write_atomic(out, json.dumps(fabric, indent=1) + "\n")
-        written["fabric"] = [str(out)]
-    for name, path in exports:
-        files = export(found.fabric, name)
-        if len(files) == 1:
-            write_atomic(path, next(iter(files.values())))
-            written.setdefault(name, []).append(str(path))
-            continue
-        path.mkdir(parents=True, exist_ok=True)
-        for file, content in files.items():
-            write_atomic(path / file, content)
-            written.setdefault(name, []).append(str(path / file))
-    return written

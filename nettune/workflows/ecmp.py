@@ -25,6 +25,7 @@ from nettune.workflows.run import Progress, Run, RunResult, open_run
 from nettune.workflows.verbs import read_fabric
 from topology.ecmp.connections import QpSettings
 from topology.ecmp.fit import SEEDS
+from topology.ecmp.flowfile import read_flows
 from topology.ecmp.lint import lint_ecmp
 from topology.fabric import Fabric, LinkState, NodeKind
 from topology.probing.learned import learn
@@ -135,17 +136,24 @@ def probe_paths(
 
 
 def lint_hashes(
-    lab: str | None, fabric: Path | None, qps: int, split: bool, runs: Path, progress: Progress
+    lab: str | None,
+    fabric: Path | None,
+    qps: int,
+    split: bool,
+    flows: Path | None,
+    runs: Path,
+    progress: Progress,
 ) -> RunResult:
     """The verb `lint ecmp`, over the hashes that discovery or probing found.
 
     Raises:
-        InputError: no such lab or file; a link in use has no speed.
+        InputError: no such lab or file, a bad line in the file of flows; a link in use has no speed.
         UnknownPathError: NICs that no route connects.
     """
     with _known(lab, fabric, "lint", runs, progress) as (run, routing):
+        columns, bytes_ = read_flows(flows, routing.fabric) if flows is not None else (None, None)
         with run.step("lint"):
-            findings = lint_ecmp(routing, settings=QpSettings(qps, split))
+            findings = lint_ecmp(routing, settings=QpSettings(qps, split), flows=columns, flow_bytes=bytes_)
         run.data["findings"] = [finding.to_json() for finding in worst_first(findings)]
         return run.finish(exit_code(findings))
 

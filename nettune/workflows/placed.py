@@ -163,7 +163,12 @@ def _times(placements: Data, own: str) -> Figure:
         OrderTime(_title(name), tuple(one.get("time_us") or one["predicted"]["time_us"]), own=name == own)
         for name, one in sorted(placements.items(), key=lambda item: -item[1]["cost_us"])
     ]
-    bound_us = min(one["bound_us"] for one in placements.values())
+    # That of a map given may be lower: it may use hosts that the others must not.
+    bound_us = (
+        placements[own]["bound_us"]
+        if own in placements
+        else min(one["bound_us"] for one in placements.values())
+    )
     caption = (
         "Predicted communication of a step: bars to p95 over port draws, the line from p5 over p50 to p95."
     )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from topology.fabric import Fabric
+    from topology.placement.mapping import Placement
     from topology.routing import Routing
 
 ORDERS = ("slurm", "lexicographic", "depth-first", "random")
@@ -87,6 +88,8 @@ def place_job(
     if asked.method not in METHODS:
         raise InputError(f"--method {asked.method!r} is not known; known: {', '.join(METHODS)}")
     traffic = JobTraffic(load_job(job))
+    if asked.parent is not None and asked.method != OURS:
+        raise InputError(f"--parent keeps ranks by method {OURS}; leave --method {asked.method} out")
     if asked.explain is not None and asked.explain >= traffic.ranks:
         raise InputError(f"--explain {asked.explain}: the job has ranks 0 to {traffic.ranks - 1}")
     if fabric_file is None:
@@ -100,9 +103,13 @@ def place_job(
 
 def _placed(run: Run, routing: Routing, traffic: JobTraffic, asked: Asked) -> RunResult:
     fabric = routing.fabric
-    options, notes = _options(routing, traffic, asked)
+    parent = None if asked.parent is None else placeinput.read_placement(asked.parent, fabric)
+    options, notes = _options(routing, traffic, asked, parent)
     with run.step("place"):
-        chosen = _chosen(routing, traffic, asked, options, run.seed)
+        if parent is None:
+            chosen = place(routing, traffic, asked.method, seed=run.seed, **options)
+        else:
+            chosen = replaced(routing, traffic, parent, seed=run.seed, **options)
     with run.step("other orders"):
         names = [name for name in (OURS, *ORDERS) if name != asked.method]
         others = {name: place(routing, traffic, name, seed=run.seed, **options) for name in names}
@@ -141,7 +148,9 @@ def _placed(run: Run, routing: Routing, traffic: JobTraffic, asked: Asked) -> Ru
     return run.finish(0, {**figures, "orders": orders, "placement": data["placement"]})
 
 
-def _options(routing: Routing, traffic: JobTraffic, asked: Asked) -> tuple[dict[str, Any], list[str]]:
+def _options(
+    routing: Routing, traffic: JobTraffic, asked: Asked, parent: Placement | None
+) -> tuple[dict[str, Any], list[str]]:
     """Arguments of `place` that hold for every order, and what to note about them."""
     fabric = routing.fabric
     excluded, pins = expand_hosts(asked.exclude), placeinput.read_pins(asked.pins)
@@ -158,10 +167,15 @@ def _options(routing: Routing, traffic: JobTraffic, asked: Asked) -> tuple[dict[
         if clash is not None:
             raise InputError(f"--pin: another job runs on {clash!r}")
         excluded += taken
+    per_host = asked.ranks_per_host
+    if per_host is None and parent is not None:
+        per_host = int(np.unique(parent.host, return_counts=True)[1].max())
+    elif per_host is None:
+        per_host = _one_rank_a_host(fabric, traffic, excluded)
     options = {
         "excluded": excluded,
         "pins": pins,
-        "ranks_per_host": asked.ranks_per_host or _one_rank_a_host(fabric, traffic, excluded),
+        "ranks_per_host": per_host,
         "background": None if others is None else others.link_bytes,
     }
     return options, notes
@@ -182,17 +196,6 @@ def _one_rank_a_host(fabric: Fabric, traffic: JobTraffic, excluded: Sequence[str
             "--ranks-per-host"
         )
     return 1
-
-
-def _chosen(
-    routing: Routing, traffic: JobTraffic, asked: Asked, options: Mapping[str, Any], seed: int
-) -> Placed:
-    if asked.parent is None:
-        return place(routing, traffic, asked.method, seed=seed, **options)
-    if asked.method != OURS:
-        raise InputError(f"--parent keeps ranks by method {OURS}; leave --method {asked.method} out")
-    parent = placeinput.read_placement(asked.parent, routing.fabric)
-    return replaced(routing, traffic, parent, seed=seed, **options)
 
 
 def _evaluated(

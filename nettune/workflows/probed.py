@@ -32,7 +32,14 @@ def figures(probed: Data, learned: Data, steering: Data | None) -> list[KeyFigur
             KeyFigure(
                 "chosen ports",
                 f"{steering['efficiency']:.0%} of ideal",
-                f"{flows} flows at once; ports drawn at random: {steering['random_efficiency']:.0%}",
+                f"ports drawn at random {steering['random_efficiency']:.0%}; {flows} flows at once",
+            )
+        )
+        found.append(
+            KeyFigure(
+                "fullest link",
+                f"{steering['sharing']:g} flows",
+                f"ports drawn at random {steering['random_sharing']:.1f}; of links between switches",
             )
         )
     return found
@@ -59,8 +66,17 @@ def section(probed: Data, findings: Sequence[Finding], steering: Data | None) ->
     lead = (
         "Each probe carried a flow's addresses, ports, protocol and DSCP, and died at one router of its way."
     )
-    parts = [Findings(findings), Text(f"Sent: {probed['plan']}."), table]
+    parts: list[Part] = [Findings(findings), Text(f"Sent: {probed['plan']}."), table]
     return Section("Paths", lead, [*_chosen(steering), *parts] if steering else parts)
+
+
+def lint_section(findings: Sequence[Finding]) -> Section:
+    """Findings of `lint ecmp`."""
+    lead = (
+        "Each loss is expected, none is measured: flows are walked through the next hops as they are, and as they would be"
+        " if the one thing were right."
+    )
+    return Section("ECMP", lead, [Findings(findings)])
 
 
 def _chosen(steering: Data) -> list[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,16 +16,19 @@ Data = Mapping[str, Any]
 
 _MOST_DRAWN_HOSTS = 64
 _MOST_REASONS = 6
+_MOST_EVENTS = 4
 _KINDS = {"nic": "NIC", "port": "port", "host": "host", "switch": "switch", "link": "link"}
 
 
 def figures(data: Data) -> list[KeyFigure]:
     """The fabric at a glance."""
-    found = [_tiers(data["tiers"]), _rails(data), _links(data)]
+    found = [_tiers(data["tiers"], "host" if data["logical"] else "NIC"), _rails(data), _links(data)]
     if data["oversubscription"]:
         found.append(_oversubscription(data["oversubscription"]))
     if data["gpus"] or data["nvl_domains"]:
         found.append(_accelerators(data))
+    if data.get("events"):
+        found.append(_events(data["events"]))
     bare = data["hosts_without_cable"]
     if bare:
         names = ", ".join(bare[:4]) + (", ..." if len(bare) > 4 else "")
@@ -54,15 +58,15 @@ def section(data: Data, fabric: Fabric, findings: Sequence[Finding]) -> Section:
     return Section("Structure", "What the sources say of the fabric; no transfer has tested it.", parts)
 
 
-def _tiers(tiers: Sequence[Data]) -> KeyFigure:
+def _tiers(tiers: Sequence[Data], below: str) -> KeyFigure:
     placed = [tier for tier in tiers if tier["tier"] > 0]
     words = [
-        f"{_named(tier['switches'], tier['tier'], len(placed))}{_under(tier['down_cables'], tier['tier'])}"
+        f"{_named(tier['switches'], tier['tier'], len(placed))}{_under(tier['down_cables'], tier['tier'], below)}"
         for tier in placed
     ]
     lost = sum(tier["switches"] for tier in tiers if tier["tier"] <= 0)
     if lost:
-        words.append(f"{lost} switches without a host below")
+        words.append(f"{_counted(lost, 'switch')} without a host below")
     return KeyFigure("tiers", f"{len(placed)}", ", ".join(words))
 
 
@@ -74,11 +78,11 @@ def _named(switches: int, tier: int, tiers: int) -> str:
     return _counted(switches, name) if name else f"{switches:,} of tier {tier}"
 
 
-def _under(cables: Sequence[int], tier: int) -> str:
+def _under(cables: Sequence[int], tier: int, what: str) -> str:
     low, high = cables
     if tier > 1 or not high:
         return ""
-    return f" with {_counted(low, 'NIC')} each" if low == high else f" with {low} to {high} NICs"
+    return f" with {_counted(low, what)} each" if low == high else f" with {low} to {high} {what}s"
 
 
 def _rails(data: Data) -> KeyFigure:
@@ -135,8 +139,17 @@ def _accelerators(data: Data) -> KeyFigure:
     words = ""
     if domains:
         low, high = domains["least_hosts"], domains["most_hosts"]
-        words = f"{domains['count']:,} domains of {low if low == high else f'{low} to {high}'} hosts"
+        hosts = _counted(low, "host") if low == high else f"{low} to {high} hosts"
+        words = f"{_counted(domains['count'], 'domain')} of {hosts}"
     return KeyFigure("accelerators", f"{data['gpus']:,}" if data["gpus"] else "not told", words)
+
+
+def _events(events: Mapping[str, int]) -> KeyFigure:
+    """`7 log events: 2 completion errors, ...`, the most frequent first."""
+    ordered = sorted(events.items(), key=lambda event: -event[1])
+    words = [_counted(count, re.sub(r"(?<!^)(?=[A-Z])", " ", name).lower()) for name, count in ordered]
+    more = ", ..." if len(words) > _MOST_EVENTS else ""
+    return KeyFigure("log events", f"{sum(events.values()):,}", ", ".join(words[:_MOST_EVENTS]) + more)
 
 
 def _reasons(dropped: Mapping[str, str], most: int | None = _MOST_REASONS) -> list[tuple[str, str]]:

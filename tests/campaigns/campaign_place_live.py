@@ -13,6 +13,7 @@ median over 5 initialisations is the other step one time in ten. 15 make that on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,6 @@ INITS = 15
 DRAWS = 2000
 MOST_OFF = 0.15
 AGAINST = "depth-first"
-RATES = {"host_rate": "100mbit", "uplink_rate": "50mbit"}
 
 
 @dataclass(frozen=True)
@@ -45,30 +45,30 @@ class Case:
     fault: str = ""
 
 
-def job(**sizes: int) -> JobSpec:
+def fabric(name: str, leaves: int, spines: int, hosts_per_leaf: int, **more: Any) -> LabSpec:
+    """Uplinks at half the rate of the hosts."""
+    return LabSpec(
+        name=name, leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf, host_rate="100mbit", uplink_rate="50mbit",
+        **more,
+    )  # fmt: skip
+
+
+def job(**sizes: Any) -> JobSpec:
+    """Gradients of 2 MiB, activations of 512 KiB, pipeline neighbours on neighbouring ranks."""
     return JobSpec(order="tp-pp-dp", dp_bytes=2 * MIB, pp_bytes=MIB // 2, **sizes)
 
 
 CASES = {
-    "oversubscribed 4:1": Case(
-        LabSpec(name="pl-over", leaves=2, spines=2, hosts_per_leaf=4, **RATES), job(pp=2, dp=4)
-    ),
+    "oversubscribed 4:1": Case(fabric("pl-over", 2, 2, 4), job(pp=2, dp=4)),
     "uneven leaves 4, 3, 1": Case(
-        LabSpec(name="pl-uneven", leaves=3, spines=2, hosts_per_leaf=4, **RATES),
-        job(pp=2, dp=4),
-        excluded=("h5", "h8", "h9", "h11"),
+        fabric("pl-uneven", 3, 2, 4), job(pp=2, dp=4), excluded=("h5", "h8", "h9", "h11")
     ),
     "two rails": Case(
-        LabSpec(name="pl-rails", leaves=4, spines=2, hosts_per_leaf=2, rails=2, rail_wiring="per-rail", **RATES),
-        job(tp=2, pp=2, dp=2, domain=2),
+        fabric("pl-rails", 4, 2, 2, rails=2, rail_wiring="per-rail"), job(tp=2, pp=2, dp=2, domain=2)
     ),
-    "parallel uplinks": Case(
-        LabSpec(name="pl-par", leaves=4, spines=1, hosts_per_leaf=2, parallel_uplinks=2, **RATES), job(pp=4, dp=2)
-    ),
-    "a spine out of three": Case(
-        LabSpec(name="pl-spine", leaves=2, spines=3, hosts_per_leaf=4, **RATES), job(pp=2, dp=4), fault="spine-out"
-    ),
-}  # fmt: skip
+    "parallel uplinks": Case(fabric("pl-par", 4, 1, 2, parallel_uplinks=2), job(pp=4, dp=2)),
+    "a spine out of three": Case(fabric("pl-spine", 2, 3, 4), job(pp=2, dp=4), fault="spine-out"),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -82,15 +82,13 @@ def test_the_predicted_ratio_of_two_maps_is_measured(name, capsys):
             lab.faults.apply(case.fault)
         cluster = discover_lab(lab)
         routing = cluster.discovery.routing
-        fabric = routing.fabric
+        ports = routing.fabric.ports.name
         predicted, seats = {}, {}
         for method in (AGAINST, OURS):
             placement = place(routing, traffic, method, excluded=case.excluded).placement
-            hosts = placement.hosts(fabric)
+            hosts = placement.hosts(routing.fabric)
             predicted[method] = evaluate(routing, traffic, hosts, draws=DRAWS).predicted
-            seats[method] = [
-                (host, fabric.ports.name[row]) for host, row in zip(hosts, placement.nic, strict=True)
-            ]
+            seats[method] = [(host, ports[row]) for host, row in zip(hosts, placement.nic, strict=True)]
         crossing = {
             phase.name
             for phase, at in ((phase, seats[AGAINST]) for phase in traffic.phases)

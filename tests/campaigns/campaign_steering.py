@@ -168,7 +168,8 @@ def port_ranges(routing, order, seed):
         return 2 * draw.randrange(8000, 16000)
 
     while True:
-        firsts, used = [drawn()], set()
+        firsts = [drawn()]
+        used: set[int] = set()
         while len(firsts) <= ranks:
             closing = len(firsts) == ranks
             for _ in range(1 if closing else 400):
@@ -185,7 +186,7 @@ def port_ranges(routing, order, seed):
 
 
 def test_a_steered_all_reduce(capsys):
-    """gloo's ports are known before it starts: ranges of 4 ports a host keep every edge of a bad order on its own link."""
+    """Ranges of 4 ports a host, chosen before gloo starts, keep every edge of a bad order of ranks on links of its own."""
     pytest.importorskip("torch")
     inits = 12
     spec = LabSpec(name="campaign-gloo", host_rate="200mbit", uplink_rate="200mbit")

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nettune.checks import Finding, Status
+from nettune.elements import ElementId
 from topology.columns import NodeKind
 from topology.expect import expect
 from topology.readers.said import Said
@@ -143,3 +144,52 @@ def test_every_swap_of_two_cables_is_one_failure_about_both(data):
     (finding,) = expect(wiring(cables), wiring(CABLES, "plan"))
     assert finding.status is Status.FAIL
     assert {near_a, near_b} == {finding.what.split(" is on ")[0], finding.what.split("swapped with ")[1]}
+
+
+def test_the_plan_has_the_last_word():
+    """What a majority says of a planned cable, host or switch gives way: one fault is told once, an intention never."""
+    judged = [
+        Finding(check=check, status=status, where=where, what="as most others are", evidence=evidence)
+        for check, status, where, evidence in (
+            ("rail-cabling", Status.FAIL, ElementId.nic("h3", "eth1"), {}),
+            ("rail-cabling", Status.UNKNOWN, ElementId.host("h2"), {}),
+            ("host-rails", Status.FAIL, ElementId.fabric(), {"hosts": ["h0", "h1"]}),
+            ("parallel-links", Status.WARN, ElementId.switch("leaf0"), {}),
+            ("switch-uplinks", Status.WARN, ElementId.switch("leaf1"), {}),
+            ("link-speed", Status.FAIL, ElementId.link("h0", "eth0", "leaf0", "Eth0"), {}),
+        )
+    ]
+    others = [
+        Finding(check="host-rails", status=Status.FAIL, where=ElementId.host("h9"), what="not in the plan"),
+        Finding(check="link-state", status=Status.FAIL, where=ElementId.switch("leaf0"), what="it is down"),
+        Finding(check="rail-cabling", status=Status.PASS, where=ElementId.fabric(), what="alike"),
+    ]
+    told = expect(wiring(CABLES, gbps=100.0), wiring(CABLES, "plan", gbps=100.0), [*judged, *others])
+    assert told[:-1] == others
+    assert (told[-1].check, told[-1].status) == ("plan-cables", Status.PASS)
+    hosts_only = wiring([cable for cable in CABLES if cable.startswith("h")], "plan")
+    kept = expect(wiring(CABLES, gbps=100.0), hosts_only, judged)
+    assert {finding.check for finding in kept if finding in judged} == {
+        "parallel-links",
+        "switch-uplinks",
+        "link-speed",
+    }
+
+
+def test_a_plan_with_its_own_names_at_both_ends():
+    """rail0 and 3 for eth0 and Eth3: cables between the same two nodes are the same, and the others still differ."""
+    plan = [
+        cable.replace("eth", "rail").replace("Eth", "").replace("up", "9/").replace("d", "swp")
+        for cable in CABLES
+    ]
+    assert said_of(expect(wiring(CABLES), wiring(plan, "plan"))) == [("plan-cables", Status.PASS, "fabric")]
+    lacking = wiring(changed(h3_eth1=""))
+    assert said_of(expect(lacking, wiring(plan, "plan"))) == [
+        ("plan-cables", Status.FAIL, "host/h3/nic/rail1")
+    ]
+
+
+def test_speeds_that_nobody_told_are_not_as_planned():
+    """The plan has speeds, the captures have none: the cables agree, and that is all that is said."""
+    (told,) = expect(wiring(CABLES), wiring(CABLES, "plan", gbps=400.0))
+    assert told.what == "all 12 cables are as plan says; speeds of 12 are not known"

@@ -104,6 +104,16 @@ def test_management_goes_by_name():
     }  # fmt: skip
 
 
+def test_a_word_that_most_hosts_have_is_the_sites_own():
+    """r-ufm1 to r-ufm8 are the cluster, not eight fabric managers; a management switch still goes."""
+    said = Said("cluster", "x")
+    for host in range(8):
+        add(said, f"r-ufm{host}", "mlx5_0", "leaf0")
+    add(said, "r-ufm0", "eno1", "oob-sw1", 1.0, "Ethernet")
+    apply_filters(said)
+    assert set(said.dropped) == {"host/r-ufm0/nic/eno1", "switch/oob-sw1"}
+
+
 def test_a_gigabit_nic_beside_400_goes_with_its_switch():
     """NICs that are far slower than most, on a network of their own, and the switches that carry only those."""
     said = cluster()
@@ -271,3 +281,16 @@ def test_rails_of_nics_without_names_by_their_leaves():
     assert assign_rails(said).startswith("by leaf")
     assert {rail for end, rail in rails_of(said).items() if ":01:" in end} == {0}
     assert rails_of(said)["h0:aa:bb:cc:00:00:00"] == 1
+
+
+def test_a_name_that_no_cabled_nic_has_is_no_rail():
+    """Beside ens1f0np0 with its cable nvidia-smi calls the same NIC mlx5_0: still two rails, not four."""
+    said = cluster(rails=2)
+    for nic in ("ens1f0np0", "ens2f0np0"):
+        said.port("h0", nic)
+    assign_rails(said)
+    assert sorted(set(rails_of(said).values())) == [0, 1]
+    assert said.ports["h0", "ens1f0np0"].rail == -1
+    said.port("h8", "mlx5_1")  # its cable is out, the name tells the rail
+    assign_rails(said)
+    assert said.ports["h8", "mlx5_1"].rail == 1

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from nettune.checks import Status
 from topology.columns import NodeKind
+from topology.filters import apply_filters
 from topology.matching import hardware_key, match
 from topology.merge import merge
 from topology.readers.ethernet import UnnamedNeighbor
@@ -71,7 +72,7 @@ def test_contradictions_are_findings_that_name_both_sources():
     merged = merge([first, second])
     assert merged.far(("h0", "eth0")) == ("leaf0", "d0")
     assert of_check(merged, "source-conflict") == [(Status.WARN, "host/h0/nic/eth0")] * 2
-    assert "400.0 in one.txt, but 200.0 in two.txt" in merged.findings[0].what
+    assert "speed in Gbit/s is 400 in one.txt, but 200 in two.txt" in merged.findings[0].what
     assert "but leaf0:d1 in two.txt" in merged.findings[1].what
 
 
@@ -244,6 +245,29 @@ def test_groups_of_other_names_are_told_by_most_of_their_hosts():
     assert Status.WARN not in {finding.status for finding in coarse.findings}
     uneven = merge([wiring(), tree({"rack0": "h0 h1 h2 h3 h4 h5"})])
     assert of_check(uneven, "scheduler-tree") == [(Status.PASS, "fabric")]
+
+
+def test_a_tree_is_held_against_what_is_left_of_the_cables():
+    """All hosts have a NIC on one management switch: without it a host under another rack is seen, and no ghost made."""
+    whole = said(
+        "lldp", *(f"h{host}:hca leaf{host // 4}:{host}" for host in range(8)),
+        *(f"h{host}:eno1 oob-leaf:{host}" for host in range(8)), "mgmt1:eno1 oob-leaf:9",
+    )  # fmt: skip
+    wrong = tree({"rack0": "h0 h1 h2 h4", "rack1": "h3 h5 h6 h7 mgmt1"})
+    merged = merge([whole, wrong], apply_filters)
+    assert "switch/oob-leaf" in merged.dropped
+    assert sorted(of_check(merged, "scheduler-tree")) == [(Status.WARN, "host/h3"), (Status.WARN, "host/h4")]
+    assert of_check(merged, "scheduler-hosts") == []
+    told = next(one for one in merged.findings if one.where == "host/h3")
+    assert told.what.endswith("it is cabled to leaf0")
+
+
+def test_blocks_have_no_leaves_to_compare():
+    """A block topology puts no host under a leaf: nothing is said of its leaves."""
+    blocks = Said("topology.conf", "slurm-conf", logical=True)
+    for host in range(8):
+        blocks.node(f"h{host}", HOST, nvl_domain=f"b{host // 4}")
+    assert merge([wiring(), blocks]).findings == []
 
 
 def test_hosts_that_only_one_of_both_has_are_counted():

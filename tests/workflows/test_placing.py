@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,10 +30,10 @@ def two_leaves(hosts_per_leaf=4):
         builder.node(switch, NodeKind.SWITCH)
     for leaf in range(2):
         for place in range(hosts_per_leaf):
-            host = f"h{hosts_per_leaf * leaf + place}"
-            builder.port(host, "eth0", speed_gbps=0.2, rail=0)
+            name = f"h{hosts_per_leaf * leaf + place}"
+            builder.port(name, "eth0", speed_gbps=0.2, rail=0)
             builder.port(f"leaf{leaf}", f"d{place}", speed_gbps=0.2)
-            builder.link((host, "eth0"), (f"leaf{leaf}", f"d{place}"))
+            builder.link((name, "eth0"), (f"leaf{leaf}", f"d{place}"))
         for spine in range(2):
             builder.port(f"leaf{leaf}", f"u{spine}", speed_gbps=0.1)
             builder.port(f"spine{spine}", f"d{leaf}", speed_gbps=0.1)
@@ -45,45 +46,81 @@ def fabric():
     return two_leaves()
 
 
-@pytest.fixture
-def placed(tmp_path):
-    """The function that places a job on a fabric with these wishes; returns the result and the function's own folder."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where jobs, fabrics and runs of this module are."""
+    return tmp_path_factory.mktemp("placing")
+
+
+@pytest.fixture(scope="module")
+def placed(folder):
+    """The function that places a job on a fabric with these wishes, and returns what `--output json` prints."""
 
     def run(fabric, job=JOB, **asked):
-        (tmp_path / "job.toml").write_text(job, encoding="utf-8")
+        job_file, fabric_file = folder / "job.toml", folder / "fabric.json"
+        job_file.write_text(job, encoding="utf-8")
         data = {"fabric": fabric.to_json(), "routing": None, "link_rate_gbps": 0.2}
-        (tmp_path / "fabric.json").write_text(json.dumps(data), encoding="utf-8")
+        fabric_file.write_text(json.dumps(data), encoding="utf-8")
         return place_job(
-            tmp_path / "job.toml", "lab", tmp_path / "fabric.json", tmp_path / "runs", lambda _: None, asked=Asked(**asked)
-        ).data  # fmt: skip
+            job_file, "lab", fabric_file, folder / "runs", lambda _: None, asked=Asked(**asked)
+        ).data
 
     return run
 
 
-def test_every_order_is_priced_and_ours_is_no_worse(placed, fabric):
+@pytest.fixture(scope="module")
+def plain(placed, fabric):
+    """The job on the small fabric, nothing asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SLURM_JOB_ID", raising=False)
+        return placed(fabric)
+
+
+def test_every_order_is_priced_and_ours_is_no_worse(plain):
     """Slurm's, torchrun's, depth-first's and a random order stand beside the map; figures hang together."""
-    data = placed(fabric)
+    data = plain
 
     assert set(data["orders"]) == {"nettune", *ORDERS}
     assert min(data["orders"].values()) == data["cost_us"] == data["orders"]["nettune"]
-    assert data["before"] in ORDERS
+    assert (
+        data["orders"][data["before"]]
+        == min(data["orders"][name] for name in ORDERS)
+        < max(data["orders"].values())
+    )
     assert data["gap"] == pytest.approx(data["cost_us"] / data["bound_us"] - 1)
     assert data["moves"] == 0
 
 
-def test_busiest_links_are_split_by_what_loads_them(placed, fabric):
+def test_busiest_links_are_split_by_what_loads_them(plain):
     """Shares of the phases add up to the link; one link of a host, then links between switches, the heavy ones first."""
-    links = placed(fabric)["links"]
+    links = plain["links"]
 
-    assert [one["link"][0] for one in links] == [
-        links[0]["link"][0],
-        *("ls"[one["link"][0] == "s"] for one in links[1:]),
+    assert [one["link"].startswith("h") or " > h" in one["link"] for one in links] == [
+        True,
+        False,
+        False,
+        False,
+        False,
     ]
     for one in links:
         assert sum(one["phases"].values()) == pytest.approx(one["bytes"])
     between = [one["bytes"] for one in links[1:]]
     assert between == sorted(between, reverse=True)
-    assert max(one["bytes"] for one in links) == pytest.approx(placed(fabric)["max_link_load_bytes"])
+    assert max(one["bytes"] for one in links) == pytest.approx(plain["max_link_load_bytes"])
+
+
+def test_the_prediction_is_written_with_links_by_name(plain, fabric):
+    """Sums over phases are the links' bytes; the heaviest is the one that is reported."""
+    data = json.loads(Path(plain["files"]["prediction.json"]).read_text(encoding="utf-8"))
+    summed = dict.fromkeys(data["links"], 0.0)
+    for phase in data["phases"].values():
+        for name, value in phase["links"].items():
+            summed[name] += value
+
+    assert summed == pytest.approx(data["links"])
+    assert set(summed) <= {fabric.directed_name(row) for row in range(fabric.directed_count)}
+    assert max(summed.values()) == pytest.approx(plain["max_link_load_bytes"])
+    assert data["cost_us"] == plain["cost_us"] == data["time_us"][2]
 
 
 def test_pins_and_exclusions_hold_for_the_map(placed):
@@ -96,15 +133,14 @@ def test_pins_and_exclusions_hold_for_the_map(placed):
     assert data["placement"]["excluded"] == ["h1", "h2"]
 
 
-def test_a_map_of_ours_is_priced_as_it_was_placed(placed, fabric):
-    """--evaluate of every file that says where ranks are gives the cost that the same map had; a worse map costs more."""
-    first = placed(fabric)
+@pytest.mark.parametrize("name", ["placement.json", "slurm.hostfile", "openmpi.rankfile"])
+def test_a_map_of_ours_is_priced_as_it_was_placed(placed, plain, fabric, name):
+    """--evaluate of a file that says where ranks are gives the cost that the same map had."""
+    again = placed(fabric, evaluate=Path(plain["files"][name]))
 
-    for name in ("placement.json", "slurm.hostfile", "openmpi.rankfile"):
-        again = placed(fabric, evaluate=placeinput.Path(first["files"][name]))
-        assert again["evaluated"]["cost_us"] == pytest.approx(first["cost_us"]), name
-        assert again["before"] == "given"
-        assert again["orders"]["given"] == again["evaluated"]["cost_us"]
+    assert again["evaluated"]["cost_us"] == pytest.approx(plain["cost_us"])
+    assert again["before"] == "given"
+    assert again["orders"]["given"] == again["evaluated"]["cost_us"]
 
 
 def test_a_replaced_host_moves_one_rank(placed):
@@ -112,7 +148,7 @@ def test_a_replaced_host_moves_one_rank(placed):
     spare = two_leaves(5)
     first = placed(spare)
     gone = first["placement"]["ranks"][2]["host"]
-    again = placed(spare, parent=placeinput.Path(first["run_dir"]), exclude=gone)
+    again = placed(spare, parent=Path(first["run_dir"]), exclude=gone)
 
     moved = [
         rank
@@ -123,6 +159,16 @@ def test_a_replaced_host_moves_one_rank(placed):
     ]
     assert moved == [2]
     assert again["moves"] == 1
+
+
+def test_a_parent_says_how_many_ranks_share_a_host(placed):
+    """Without --ranks-per-host too; the same map again moves nobody."""
+    job = JOB.replace("dp = 4", "dp = 8")
+    first = placed(two_leaves(), job=job, ranks_per_host=2)
+    again = placed(two_leaves(), job=job, parent=Path(first["files"]["placement.json"]))
+
+    assert again["moves"] == 0
+    assert again["cost_us"] == pytest.approx(first["cost_us"])
 
 
 def test_another_job_takes_hosts_and_slows_links(placed):
@@ -159,14 +205,13 @@ def test_files_go_where_they_are_asked_to(placed, fabric, tmp_path):
 
     assert {path.name for path in (tmp_path / "deep" / "launch").iterdir()} == set(data["files"])
     assert str(tmp_path / "deep" / "launch") in data["launch"]
-    kept = {path.name for path in placeinput.Path(data["run_dir"]).iterdir()}
+    kept = {path.name for path in Path(data["run_dir"]).iterdir()}
     assert kept == {"result.json", "environment.json", "report.html"}
 
 
-def test_the_command_to_launch_is_srun_s_inside_slurm(placed, fabric, monkeypatch):
+def test_the_command_to_launch_is_srun_s_inside_slurm(plain, placed, fabric, monkeypatch):
     """SLURM_JOB_ID decides; else torchrun's over ssh."""
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    assert "torchrun-ssh.sh" in placed(fabric)["launch"]
+    assert "torchrun-ssh.sh" in plain["launch"]
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert "slurm.sh" in placed(fabric)["launch"]
 
@@ -241,7 +286,7 @@ def test_link_loads_are_read_by_name(fabric, tmp_path):
             placeinput.read_link_loads(path, fabric)
 
 
-def test_a_model_s_job_is_read_back_from_its_run(placed, tmp_path):
+def test_a_model_s_job_is_read_back_from_its_run(placed):
     """A job by the model's shape is background like one by bytes."""
     big = two_leaves(8)
     job = "pp = 2\ndp = 4\n[model]\nlayers = 4\nhidden = 64\nheads = 4\nseq = 64\nvocab = 1000\n"
@@ -249,16 +294,15 @@ def test_a_model_s_job_is_read_back_from_its_run(placed, tmp_path):
     found = placeinput.read_other_jobs([other["run_dir"]], Routing.shortest_paths(big))
 
     assert found is not None
-    placement = Placement.from_json(
-        json.loads(placeinput.Path(other["files"]["placement.json"]).read_text()), big
-    )
+    placement = Placement.from_json(json.loads(Path(other["files"]["placement.json"]).read_text()), big)
     assert set(found.hosts) == set(placement.hosts(big))
     assert found.link_bytes.sum() > 0
 
 
-def test_nothing_is_left_of_a_run_that_was_refused(placed, fabric, tmp_path):
+def test_nothing_is_left_of_a_run_that_was_refused(placed, fabric, folder, tmp_path):
     """An input error leaves no run directory."""
+    before = set((folder / "runs").iterdir())
     for asked in ({"pins": ("0=h99",)}, {"exclude": "h[0-7]"}, {"evaluate": tmp_path / "nowhere"}):
         with pytest.raises(InputError):
             placed(fabric, **asked)
-    assert not list((tmp_path / "runs").glob("*-place"))
+    assert set((folder / "runs").iterdir()) == before

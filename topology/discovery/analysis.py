@@ -24,6 +24,9 @@ def analyse(
         reasons: element -> how it was learned, as in `Discovery`; quoted in findings.
     """
     pairs = parallel_links(fabric)
+    told = {finding.where for finding in pairs}.union(
+        *(finding.evidence.get("below", ()) for finding in pairs)
+    )
     findings = [
         *rail_cabling(fabric),
         *host_rails(fabric),
@@ -31,7 +34,7 @@ def analyse(
         *link_mtu(fabric),
         *link_speed(fabric),
         *pairs,
-        *uplinks(fabric, {finding.where for finding in pairs}),
+        *uplinks(fabric, told),
         *connected(fabric),
         *oversubscription(fabric),
     ]

@@ -126,6 +126,12 @@ def some(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(listed[:most]) + more
 
 
+def counted(number: int, what: str, plural: str = "") -> str:
+    """`1 host`, `2 hosts`, `3 switches`, `1,024 leaves`."""
+    many = plural or f"{what}{'es' if what.endswith('ch') else 's'}"
+    return f"{number:,} {what if number == 1 else many}"
+
+
 def held(check: str, what: str, evidence: dict[str, Any] | None = None) -> Finding:
     """A rule that was applied and held."""
     return Finding(

@@ -11,6 +11,7 @@ from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 from nettune.units import format_rate
 from topology.discovery.analysis_common import (
+    counted,
     held,
     link_nodes,
     majority,
@@ -29,8 +30,10 @@ def link_state(fabric: Fabric, reasons: Mapping[str, str]) -> list[Finding]:
     """Cables that are down; one finding for a switch of which none is up."""
     check = "link-state"
     down = fabric.links.state == LinkState.DOWN
+    if not len(down):
+        return []  # no link is no proof of anything
     if not down.any():
-        return [held(check, f"all {len(down)} links are up")]
+        return [held(check, f"{_links(len(down))} up")]
     node_a, node_b = link_nodes(fabric)
     count = len(fabric.nodes.name)
     cables = np.bincount(node_a, minlength=count) + np.bincount(node_b, minlength=count)
@@ -68,6 +71,8 @@ def link_state(fabric: Fabric, reasons: Mapping[str, str]) -> list[Finding]:
 def link_mtu(fabric: Fabric) -> list[Finding]:
     """Cables whose ends have different MTUs."""
     check = "link-mtu"
+    if not len(fabric.links.port_a):
+        return []
     ports = np.stack([fabric.links.port_a, fabric.links.port_b], axis=1)
     mtus = fabric.ports.mtu[ports]
     not_known = (mtus == 0).any(axis=1)
@@ -86,9 +91,9 @@ def link_mtu(fabric: Fabric) -> list[Finding]:
             )
         )
     if not_known.any():
-        what = f"MTU of {int(np.count_nonzero(not_known))} links is not known"
+        what = f"MTU of {counted(int(np.count_nonzero(not_known)), 'link')} is not known"
         findings.append(unknown(check, ElementId.fabric(), what))
-    return findings or [held(check, f"both ends of all {len(ports)} links have the same MTU")]
+    return findings or [held(check, f"both ends of {counted(len(ports), 'link')} have the same MTU")]
 
 
 def link_speed(fabric: Fabric) -> list[Finding]:
@@ -98,6 +103,8 @@ def link_speed(fabric: Fabric) -> list[Finding]:
     three and a strict majority decide. Of two parallel cables the slower one is a warning.
     """
     check = "link-speed"
+    if not len(fabric.links.port_a):
+        return []
     ports = np.stack([fabric.links.port_a, fabric.links.port_b], axis=1)
     ends = fabric.ports.speed_gbps[ports]
     speed, faster = ends.min(axis=1, initial=np.inf), ends.max(axis=1, initial=0.0)
@@ -118,9 +125,9 @@ def link_speed(fabric: Fabric) -> list[Finding]:
         found.setdefault(link, _slow(fabric, link, what, Status.WARN))
     findings = list(found.values())
     if not known.all():
-        what = f"speed of {int(np.count_nonzero(~known))} links is not known"
+        what = f"speed of {counted(int(np.count_nonzero(~known)), 'link')} is not known"
         findings.append(unknown(check, ElementId.fabric(), what))
-    return findings or [held(check, f"all {len(speed)} links are as fast as their siblings")]
+    return findings or [held(check, f"{_links(len(speed))} as fast as their siblings")]
 
 
 def _slower_siblings(fabric: Fabric, speed: Floats) -> list[tuple[int, float, int, int]]:
@@ -128,7 +135,7 @@ def _slower_siblings(fabric: Fabric, speed: Floats) -> list[tuple[int, float, in
     node_a, node_b = link_nodes(fabric)
     link = np.tile(np.arange(len(speed)), 2)
     near, far = np.concatenate([node_a, node_b]), np.concatenate([node_b, node_a])
-    judged = (fabric.nodes.kind[near] == NodeKind.SWITCH) & (speed[link] > 0)
+    judged = (fabric.nodes.kind[near] == NodeKind.SWITCH) & (speed[link] > 0) & (near != far)
     link, near, far = link[judged], near[judged], far[judged]
     group = numbered(near, fabric.nodes.tier[far], node_kinds(fabric)[far])
     said = majority(group, speed[link])
@@ -148,6 +155,10 @@ def _slower_parallels(fabric: Fabric, speed: Floats) -> list[tuple[int, float]]:
         (int(links[row]), float(fastest[pair[row]]))
         for row in np.flatnonzero(speed[links] < fastest[pair]).tolist()
     ]
+
+
+def _links(number: int) -> str:
+    return "the only link is" if number == 1 else f"all {number:,} links are"
 
 
 def _rate(fabric: Fabric, port: int) -> str:

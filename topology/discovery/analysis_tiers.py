@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
-from topology.discovery.analysis_common import held, link_nodes, majority, some, unknown
+from topology.discovery.analysis_common import counted, held, link_nodes, majority, some, unknown
 from topology.discovery.voting import MIN_VOTERS
 from topology.fabric import Fabric, LinkState, NodeKind
 
@@ -69,7 +69,7 @@ def oversubscription(fabric: Fabric) -> list[Finding]:
     if not known:
         return []
     by = "host links over uplinks" if found.by_speed else "host cables over uplinks; speeds are not known"
-    words = [f"{len(ratios)} {_switches(tier)}: {_span(ratios)}" for tier, ratios in known.items()]
+    words = [f"{_switches(tier, len(ratios))}: {_span(ratios)}" for tier, ratios in known.items()]
     leaves = np.flatnonzero((tiers == 1) & np.isfinite(ratio)).tolist()
     evidence = {
         "leaves": {fabric.nodes.name[row]: round(float(ratio[row]), 3) for row in leaves},
@@ -118,13 +118,35 @@ def parallel_links(fabric: Fabric) -> list[Finding]:
         own = np.flatnonzero(few & (low == row)).tolist()
         told = [f"{cables[at]} to {fabric.nodes.name[high[at]]} (usual {usual[at]})" for at in own]
         findings.append(_few(fabric, row, f"cables: {some(told)}"))
-    for row, missing, votes in _unconnected(low, high):
-        names = [fabric.nodes.name[at] for at in missing]
-        what = (
-            f"no cable to {some(names)}; {votes[0]} of {votes[1]} switches with the same neighbours have one"
-        )
+    findings += _without_cable(fabric, _unconnected(low, high))
+    if findings:
+        return findings
+    which = (
+        "the only pair of switches has" if len(pairs) == 1 else f"all {len(pairs):,} pairs of switches have"
+    )
+    return [held(check, f"{which} as many cables as their like")]
+
+
+def _without_cable(fabric: Fabric, lacking: list[tuple[int, list[int], tuple[int, int]]]) -> list[Finding]:
+    """Of each switch what it lacks; an upper switch that many lack is one statement about it."""
+    without: dict[int, list[int]] = {}
+    for row, missing, _ in lacking:
+        if len(missing) == 1:
+            without.setdefault(missing[0], []).append(row)
+    findings = []
+    for row, missing, (votes, voters) in lacking:
+        own = without.get(missing[0], []) if len(missing) == 1 else []
+        if len(own) >= MIN_VOTERS:
+            if row == own[0]:
+                names = some(fabric.nodes.name[at] for at in own)
+                what = f"no cable to {len(own)} switches below ({names}), which have all of its tier but it"
+                below = [str(fabric.node_element(at)) for at in own]
+                findings.append(replace(_few(fabric, missing[0], what), evidence={"below": below}))
+            continue
+        names = some(fabric.nodes.name[at] for at in missing)
+        what = f"no cable to {names}; {votes} of {voters} switches with the same neighbours have one"
         findings.append(_few(fabric, row, what))
-    return findings or [held(check, f"all {len(pairs)} pairs of switches have as many cables as their like")]
+    return findings
 
 
 def _usual_cables(low: Ints, high: Ints, cables: Ints) -> tuple[Ints, Bools]:
@@ -170,19 +192,21 @@ def uplinks(fabric: Fabric, told: set[str]) -> list[Finding]:
     if not len(rows):
         return []
     said = majority(tier[rows], counts[rows].astype(np.float64))
-    findings, voted = [], said.decided.any()
-    for at in np.flatnonzero(said.decided & (counts[rows] < said.usual)).tolist():
+    fewer = said.decided & (counts[rows] < said.usual)
+    findings = []
+    for at in np.flatnonzero(fewer).tolist():
         row = int(rows[at])
         if fabric.node_element(row) not in told:
-            what = f"{counts[row]} uplinks, {said.votes[at]} of {said.voters[at]} {_switches(int(tier[row]))} have {said.usual[at]:g}"
+            what = f"{counted(int(counts[row]), 'uplink')}, {said.votes[at]} of {_switches(int(tier[row]), int(said.voters[at]))} have {said.usual[at]:g}"
             findings.append(_few(fabric, row, what, check))
-    if findings:
+    if fewer.any():  # also where a rule on pairs has told it
         return findings
-    if not voted:
-        return [
-            unknown(check, ElementId.fabric(), f"{len(rows)} switches with uplinks: no three of a tier agree")
-        ]
-    return [held(check, f"{len(rows)} switches have as many uplinks as their tier")]
+    if not said.decided.any():
+        what = (
+            f"no majority of {counted(len(rows), 'switch')} below the top tier agrees on a number of uplinks"
+        )
+        return [unknown(check, ElementId.fabric(), f"{what}; a vote needs {MIN_VOTERS}")]
+    return [held(check, f"{counted(len(rows), 'switch')}: as many uplinks as their tier")]
 
 
 def connected(fabric: Fabric) -> list[Finding]:
@@ -198,7 +222,8 @@ def connected(fabric: Fabric) -> list[Finding]:
         some(fabric.nodes.name[row] for row in np.flatnonzero(hosts & (part == number)).tolist())
         for number, _ in ordered[1:4]
     ]
-    what = f"{len(sizes)} parts without a cable between them, of {', '.join(str(n) for _, n in ordered[:6])} hosts; apart: {'; '.join(smaller)}"
+    hosts_of = ", ".join(counted(number, "host") for _, number in ordered[:6])
+    what = f"{len(sizes)} parts without a cable between them, of {hosts_of}; apart: {'; '.join(smaller)}"
     return [
         Finding(
             check=check,
@@ -236,8 +261,9 @@ def _few(fabric: Fabric, row: int, what: str, check: str = "parallel-links") -> 
     )
 
 
-def _switches(tier: int) -> str:
-    return "leaves" if tier == 1 else f"switches of tier {tier}"
+def _switches(tier: int, number: int) -> str:
+    """`31 leaves`, `1 switch of tier 2`."""
+    return counted(number, "leaf", "leaves") if tier == 1 else f"{counted(number, 'switch')} of tier {tier}"
 
 
 def _span(ratios: Floats) -> str:

@@ -1,7 +1,8 @@
 """Mis-cabled rails by majority vote, without a plan: hosts whose rails end on the same leaves form a pod.
 
 A host's signature is the leaf of each of its rails. Pods do not share leaves, so of signatures that share one the most
-frequent stands for a pod and the others deviate. A deviating host belongs to the pod with which it agrees on most
+frequent stands for a pod and the others deviate. Hosts that all lack the same rail are a pod too, where no host with all
+rails shares a leaf with them. A deviating host belongs to the pod with which it agrees on most
 rails; its rails that disagree are mis-cabled, if most of the pod's hosts say so. With two rails two pods may claim a
 host equally: then the pod that is short of hosts has it, or the pod among whose host names it stands; else nothing is
 claimed.
@@ -40,7 +41,10 @@ class Verdict:
 
 def vote(signatures: Mapping[str, Signature]) -> list[Verdict]:
     """Verdicts about hosts that deviate, in the order given; empty when all hosts look like their pod."""
-    pods, tied = _pods(Counter(signature for signature in signatures.values() if None not in signature))
+    signatures = {host: one for host, one in signatures.items() if any(leaf is not None for leaf in one)}
+    counts = Counter(signatures.values())
+    pods, tied = _pods(Counter({one: count for one, count in counts.items() if None not in one}))
+    pods += _incomplete_pods(counts)
     members: dict[Signature, list[str]] = {pod: [] for pod in pods}
     deviants: list[str] = []
     for host, signature in signatures.items():
@@ -49,7 +53,7 @@ def vote(signatures: Mapping[str, Signature]) -> list[Verdict]:
             fitting = [pod for pod in pods if _disagreement(signature, pod) == 0]
         if fitting:
             members[fitting[0]].append(host)
-        elif any(leaf is not None for leaf in signature):
+        else:
             deviants.append(host)
     judged = {
         host: _judge(host, _claimants(signatures[host], pods), members, len(deviants)) for host in deviants
@@ -96,6 +100,18 @@ def _pods(counts: Counter[Signature]) -> tuple[list[Signature], set[Signature]]:
                 pods.append(signature)
             taken |= set(signature)
     return pods, tied
+
+
+def _incomplete_pods(counts: Counter[Signature]) -> list[Signature]:
+    """Signatures of at least three hosts that lack the same rails, the most frequent of those that share a leaf."""
+    taken = {leaf for one in counts if None not in one for leaf in one}
+    found: list[Signature] = []
+    for signature, count in counts.most_common():
+        leaves = {leaf for leaf in signature if leaf is not None}
+        if count >= MIN_VOTERS and None in signature and leaves and not leaves & taken:
+            found.append(signature)
+            taken |= leaves
+    return found
 
 
 def _disagreement(signature: Signature, pod: Signature) -> int:

@@ -43,6 +43,7 @@ WARN_LOSS, FAIL_LOSS = 0.05, 0.25
 GOOD_EFFICIENCY = 0.8
 """Link use that centrally engineered traffic reaches where ECMP has 40% to 90% (Meta, SIGCOMM 2024, section on TE)."""
 _MANY_QPS, _TRIALS = 16, 20
+_SEED_SETTING = " (net.ipv4.fib_multipath_hash_seed)"
 
 
 def lint_ecmp(
@@ -131,7 +132,7 @@ def polarization(routing: Routing, seed: int = 0) -> list[Finding]:
             fix="give one of the two tiers another hash offset or function; another seed alone does not help, because "
             "CRC and XOR are linear"
             if linear
-            else "give each tier its own hash seed",
+            else f"give each tier its own hash seed{_SEED_SETTING if other.family.startswith('linux') else ''}",
         )
     ]
 
@@ -148,7 +149,7 @@ def hash_fields(routing: Routing, connections: Connections, draws: int = 100, se
     if not blind:
         if not known and _choosing(routing):
             return [_unknown(check, routing, sorted(_choosing(routing)))]
-        what = f"all {len(known)} switches with a known hash use the source port or the destination QP"
+        what = f"of switches with a known hash all ({len(known)}) use the source port or the destination QP"
         return [Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what)]
     moved = qp_transfers(connections, QpSettings(_MANY_QPS, split=True))
     even, times = 1.0, np.zeros(2)
@@ -174,7 +175,7 @@ def hash_fields(routing: Routing, connections: Connections, draws: int = 100, se
             check=check,
             status=max(_severity(loss), Status.WARN, key=_RANK.index),
             where=fabric.node_element(blind[0]) if len(blind) == 1 else ElementId.fabric(),
-            what=f"{len(blind)} switches hash neither the UDP source port nor the destination QP ({_some(names)}): all QPs "
+            what=f"{_count(len(blind), 'switch hashes', 'switches hash')} neither the UDP source port nor the destination QP ({_some(names)}): all QPs "
             f"between two NICs take one path, and {_MANY_QPS} QPs lose {loss:.0%} beside a hash that sees the port",
             evidence={
                 "switches": names,
@@ -202,9 +203,10 @@ def queue_pairs(
         "efficiency_by_qps": {str(count): value for count, value in efficiency.items()},
         "expected_loss": round(1 - now, 3),
     }
+    plural = "s" if settings.per_connection > 1 else ""
     what = (
-        f"{settings.per_connection} QP per connection leaves {now:.0%} of the even split's bandwidth to {len(connections.bytes_)} "
-        "connections on average under ideal hashes"
+        f"with {settings.per_connection} QP{plural} per connection, {len(connections.bytes_)} connections between leaves get "
+        f"{now:.0%} of the bandwidth of an even split on average, even under ideal hashes"
     )
     if now >= GOOD_EFFICIENCY:
         return [
@@ -221,8 +223,8 @@ def queue_pairs(
             evidence=evidence,
             fix=f"set NCCL_IB_QPS_PER_CONNECTION={enough[0]}: {efficiency[enough[0]]:.0%}"
             if enough
-            else f"QPs alone do not do it ({best}: {efficiency[best]:.0%}): choose source ports, or place ranks so that less "
-            "crosses the leaves",
+            else f"QPs alone do not do it ({best}: {efficiency[best]:.0%}): choose source ports (`nettune discover paths "
+            "--steer`), or place ranks so that less crosses the leaves",
         )
     ]
 
@@ -237,9 +239,15 @@ def source_ports(
     """Flows that switches cannot tell apart, and what that costs on average beside a port of its own for each."""
     check = "ecmp-source-ports"
     if flows is None or not len(flows):
-        what = "no flows of running connections were given: their source ports are not looked at"
         return [
-            Finding(check=check, status=Status.UNKNOWN, where=ElementId.fabric(), what=what, required=False)
+            Finding(
+                check=check,
+                status=Status.UNKNOWN,
+                where=ElementId.fabric(),
+                what="no flows of running connections were given: their source ports are not looked at",
+                required=False,
+                fix="give them: --flows flows.csv with the columns src, dst, sport",
+            )
         ]
     bytes_ = np.ones(len(flows)) if flow_bytes is None else flow_bytes
     hashes = {node: routing.hashes.get(node) or ideal_like(node, None) for node in _switches(routing)}
@@ -340,11 +348,15 @@ def _unknown(check: str, routing: Routing, nodes: list[int]) -> Finding:
         check=check,
         status=Status.UNKNOWN,
         where=ElementId.fabric(),
-        what=f"the hash of {len(names)} switches with several next hops is not known ({_some(names)})",
+        what=f"the hash of {_count(len(names), 'switch', 'switches')} with several next hops is not known ({_some(names)})",
         evidence={"switches": names},
         required=False,
-        fix="read the hash settings from the switches, or probe paths",
+        fix="discover with the switches' hash settings, or run `nettune discover paths` and lint the result.json of its run",
     )
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
 
 
 def _some(names: list[str]) -> str:

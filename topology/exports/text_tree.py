@@ -39,9 +39,14 @@ def export(fabric: Fabric) -> dict[str, str]:
         lines += _wrapped(facts.names(groups.unattached), "   ", "   ")
     shown_switches = {row for level in groups.levels for cluster in level for row in cluster.switches}
     rest = [row for row in np.flatnonzero(fabric.nodes.kind == 1).tolist() if row not in shown_switches]
-    if rest:
-        lines.append("switches that no host is under")
-        lines += _wrapped(facts.names(rest), "   ", "   ")
+    under = [row for row in rest if fabric.nodes.tier[row] >= 1]
+    for rows, what in (
+        (under, "switches above that join nothing more"),
+        ([row for row in rest if row not in set(under)], "switches that no host is under"),
+    ):
+        if rows:
+            lines.append(what)
+            lines += _wrapped(facts.names(rows), "   ", "   ")
     return {"fabric.txt": "\n".join(lines) + "\n"}
 
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _MOST_TABLE = 1 << 24
 """Numbers in a table: 128 MiB."""
 _BLOCK = 1 << 21
+_MOST_UNITS = 200
+_SLOWER = 8
+"""How many times longer a map takes without a table."""
 
 
 def class_of_slot(problem: Problem) -> Ints:
@@ -77,7 +80,9 @@ def twins(problem: Problem, classes: Ints) -> Ints:
 
 
 def class_maps(problem: Problem, classes: Ints, most: int) -> Ints | None:
-    """(M, units) class of each unit in every different map; None where there are more than `most`."""
+    """(M, units) class of each unit in every different map; None where there are more than `most`, or too many units."""
+    if problem.units > _MOST_UNITS:
+        return None
     before = twins(problem, classes)
     free = np.bincount(classes).tolist()
     pinned = [int(classes[slot]) if slot >= 0 else -1 for slot in problem.pinned.tolist()]
@@ -214,10 +219,11 @@ def best_of_all(problem: Problem, most: int) -> Ints | None:
     from topology.placement.pricing import Prices
 
     classes = class_of_slot(problem)
-    maps = class_maps(problem, classes, most)
+    table = ClassTable.fits(problem, classes)
+    maps = class_maps(problem, classes, most if table else most // _SLOWER)
     if maps is None:
         return None
-    if ClassTable.fits(problem, classes):
+    if table:
         time_us, hop_bytes = ClassTable(problem, classes).prices(maps)
     else:
         prices = Prices(problem)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nettune.checks import Finding, Status
-from topology.ecmp.fit import SEEDS, TOLERANCE, Fit, fit
+from topology.ecmp.fit import SEEDS, TOLERANCE, Fit, confirmed, fit
 from topology.ecmp.spec import FAMILIES
 from topology.ecmp.tuples import FIVE_TUPLE, Tuples
 from topology.probing.paths import observations
@@ -46,7 +46,7 @@ class Learned:
                 check="ecmp-fit",
                 status=Status.PASS if found.spec else Status.UNKNOWN,
                 where=fabric.node_element(switch),
-                what=f"hashes as {_words(found.spec)}: {found.reason}"
+                what=f"hashes as {_words(found.spec)}: {found.reason}{self._doubt(switch, found)}"
                 if found.spec
                 else f"its hash is not known: {found.reason}",
                 evidence=found.to_json(),
@@ -55,6 +55,11 @@ class Learned:
             )
             for switch, found in self.fits.items()
         ]
+
+    def _doubt(self, switch: int, found: Fit) -> str:
+        if found.tried == 1 or not self._parallel(switch):
+            return ""
+        return "; which of parallel cables a packet took is taken from the address that answered"
 
     def _advice(self, switch: int, found: Fit) -> str:
         if found.explained >= (1 - TOLERANCE) * found.rows:
@@ -84,8 +89,8 @@ def learn(paths: Iterable[ProbedPath], routing: Routing, *, seeds: Sequence[int]
     """Fit a hash to every switch that chose among next hops.
 
     A switch's largest kind of choice counts (as many next hops of the same weights): what n next hops show of a seed
-    is all that a fit knows of it. The routing's own hash, and what other switches were found to be, are tried first:
-    one hypothesis needs fewer flows than all.
+    is all that a fit knows of it. The hash that the routing has is kept where it explains what was seen; then what other
+    switches were found to be is tried, then everything.
 
     Args:
         paths: as probed.
@@ -101,10 +106,14 @@ def learn(paths: Iterable[ProbedPath], routing: Routing, *, seeds: Sequence[int]
         tuples = _tuples([flow for flow, _, _ in rows], routing.fabric)
         hop = np.array([index for _, _, index in rows], dtype=np.int64)
         own = routing.hashes.get(switch)
-        first = [spec for spec in (own, *known) if spec is not None and FAMILIES[spec.family].module]
-        again = (fit(tuples, hop, usual, [spec], seeds=(spec.seed,)) for spec in dict.fromkeys(first))
-        found = next((one for one in again if one.spec in first), None) or fit(
-            tuples, hop, usual, seeds=seeds
+        as_known = (
+            confirmed(own, tuples, hop, usual) if own is not None and FAMILIES[own.family].module else None
+        )
+        again = (fit(tuples, hop, usual, [spec], seeds=(spec.seed,)) for spec in known)
+        found = (
+            as_known
+            or next((one for one in again if one.spec in known), None)
+            or fit(tuples, hop, usual, seeds=seeds)
         )
         fits[switch] = found
         if found.spec is not None and found.spec not in known:

@@ -66,8 +66,7 @@ def trace(
         `answers`: (flow's index, time to live, address of the router that answered, in the order sent);
         `refused`: flow's index -> why its source port could not be had; `sent`: packets.
     """
-    prober = _Prober(proto, dscp, packets_per_s, wait_s)
-    prober.hops, prober.ends = hops, frozenset(ends)
+    prober = _Prober(hops, ends, proto, dscp, packets_per_s, wait_s)
     missing = [(index, ttl) for ttl in range(1, most + 1) for index in range(len(flows))]
     for _ in range(tries):
         if not missing:
@@ -84,7 +83,17 @@ def trace(
 
 
 class _Prober:
-    def __init__(self, proto: "int", dscp: "int", packets_per_s: "float", wait_s: "float") -> None:
+    def __init__(
+        self,
+        hops: "int",
+        ends: "Sequence[str]",
+        proto: "int",
+        dscp: "int",
+        packets_per_s: "float",
+        wait_s: "float",
+    ) -> None:
+        self._hops = hops
+        self._ends = frozenset(ends)
         self._tcp = proto == socket.IPPROTO_TCP
         self._tos = dscp << 2
         self._packets_per_s = packets_per_s
@@ -93,8 +102,6 @@ class _Prober:
         self.answers = {}  # type: dict[tuple[int, int], str]
         self.refused = {}  # type: dict[int, str]
         self.sent = 0
-        self.hops = 0
-        self.ends = frozenset()  # type: frozenset[str]
 
     def round(self, flows: "Sequence[Sequence[Any]]", probes: "Sequence[tuple[int, int]]") -> None:
         """Send each probe once. Probes of one flow and different times to live are apart: TCP can have but one open."""
@@ -107,7 +114,8 @@ class _Prober:
         """Whether a router is known to be there, and the flow has not arrived before it."""
         if index in self.refused:
             return False
-        return ttl <= self.hops or self.answers.get((index, ttl - 1), "") not in self.ends | {""}
+        before = self.answers.get((index, ttl - 1))
+        return ttl <= self._hops or (before is not None and before not in self._ends)
 
     def _batch(self, flows: "Sequence[Sequence[Any]]", indices: "Sequence[int]", ttl: "int") -> None:
         with contextlib.ExitStack() as stack:

@@ -106,27 +106,28 @@ def _told(
         )
         foreign.update(path.unknown.values())
     where, target = (fabric.port_element(row) for row in pair)
+    unanswered = (
+        "let routers send ICMP time exceeded, or send less in a second (--rate): Linux routers answer a host once a second, "
+        "icmp_ratelimit"
+    )
+    unknown = (
+        "let routers answer from the interface the packet came in by (Linux: icmp_errors_use_inbound_ifaddr=1), or discover "
+        "the fabric again"
+    )
+    taken = "choose other ports (--first-port) if they are in use; else see that the NIC is up and has its address"
     told = [
         (
             f"{count} of {len(paths)} source ports got no answer from router {ttl} on the way to {target}",
-            "let routers send ICMP time exceeded, or send less in a second (--rate): Linux routers answer a host once a "
-            "second, icmp_ratelimit",
+            unanswered,
         )
         for ttl, count in silent.items()
     ]
     told += [
-        (
-            f"{address} answered {count} probes to {target}, and belongs to no port of the fabric",
-            "let routers answer from the interface the packet came in by (Linux: icmp_errors_use_inbound_ifaddr=1), or "
-            "discover the fabric again",
-        )
+        (f"{address} answered {count} probes to {target}, and belongs to no port of the fabric", unknown)
         for address, count in foreign.items()
     ]
     told += [
-        (
-            f"{count} source ports have no path, since the host refused them: {why}",
-            "choose others (--first-port), and see that the address is still the NIC's",
-        )
+        (f"{count} source ports have no path, since the host refused them: {why}", taken)
         for why, count in Counter(refused.values()).items()
     ]
     return [

@@ -42,12 +42,16 @@ class SportPlan:
         short: pairs that have fewer ports with a known path than flows -> how many they have.
         efficiency: lower bound of the busiest link's time over its time under the chosen ports; 1 is ideal.
         random_efficiency: the same for ports drawn from the table at random: bound over mean time.
+        sharing: flows on the link between switches that has most of them.
+        random_sharing: the same for random ports, the mean over draws.
     """
 
     sports: Mapping[tuple[int, int], tuple[int, ...]]
     short: Mapping[tuple[int, int], int]
     efficiency: float
     random_efficiency: float
+    sharing: float
+    random_sharing: float
 
     def findings(self, flows: int, fabric: Fabric) -> list[Finding]:
         """UNKNOWN for each pair that could not be given its ports."""
@@ -71,6 +75,8 @@ class SportPlan:
             "dport": made.dport,
             "efficiency": round(self.efficiency, 4),
             "random_efficiency": round(self.random_efficiency, 4),
+            "sharing": self.sharing,
+            "random_sharing": round(self.random_sharing, 2),
             "pairs": [
                 {
                     "src": str(fabric.port_element(src)),
@@ -106,7 +112,7 @@ def choose_sports(paths: Iterable[ProbedPath], routing: Routing, flows: int, *, 
     short = {pair: len(known) for pair, known in table.items() if len(known) < flows}
     known_pairs = {pair: known for pair, known in table.items() if pair not in short}
     if not known_pairs:
-        return SportPlan({}, short, 1.0, 1.0)
+        return SportPlan({}, short, 1.0, 1.0, 0.0, 0.0)
     # Sorted by path and dealt out in turn: each flow may take any path that has ports enough.
     dealt = [
         sorted(known, key=lambda path: (path.links, path.flow.sport or 0))[first::flows]
@@ -119,7 +125,11 @@ def choose_sports(paths: Iterable[ProbedPath], routing: Routing, flows: int, *, 
     used[taken[taken >= 0]] = True
     per_byte = us_per_byte(routing.fabric, used)
     generator = np.random.default_rng(seed)
-    chosen = spread(taken, bytes_, per_byte, generator)
+    between = routing.hops.between
+    # A NIC's own cable is no matter of choice, and as the busiest link it would hide the others.
+    decided = np.zeros_like(per_byte)
+    decided[between] = per_byte[between]
+    chosen = spread(taken, bytes_, decided, generator)
     picked = [mine[number % len(mine)] for mine, number in zip(dealt, chosen.tolist(), strict=True)]
     sports = iter([path.flow.sport or 0 for path in picked])
     ends = np.repeat(np.array(list(known_pairs)), flows, axis=0)
@@ -127,17 +137,23 @@ def choose_sports(paths: Iterable[ProbedPath], routing: Routing, flows: int, *, 
     moved = Transfers(ends[:, 0], ends[:, 1], bytes_, rows, np.zeros_like(rows))
     bound_us = cut_bound(routing, moved, nic_parts(routing.fabric)).time_us
 
-    def busiest_us(links: Ints) -> float:
-        return float((np.bincount(links[links >= 0], minlength=len(per_byte)) * per_byte).max())
+    def busiest(links: Ints) -> tuple[float, float]:
+        """(us of the busiest link, flows on the fullest link between switches)."""
+        flows_on = np.bincount(links[links >= 0], minlength=len(per_byte))
+        return float((flows_on * per_byte).max()), float(flows_on[between].max(initial=0))
 
     all_links = _links([known for known in known_pairs.values() for _ in range(flows)])
     width = all_links.shape[1]
-    drawn = [busiest_us(all_links[rows, generator.integers(0, width, len(rows))]) for _ in range(_DRAWS)]
+    drawn = [busiest(all_links[rows, generator.integers(0, width, len(rows))]) for _ in range(_DRAWS)]
+    random_us, random_sharing = np.mean(drawn, axis=0).tolist()
+    chosen_us, sharing = busiest(taken[rows, chosen])
     return SportPlan(
-        {pair: tuple(next(sports) for _ in range(flows)) for pair in known_pairs},
-        short,
-        bound_us / busiest_us(taken[rows, chosen]),
-        bound_us / float(np.mean(drawn)),
+        sports={pair: tuple(next(sports) for _ in range(flows)) for pair in known_pairs},
+        short=short,
+        efficiency=bound_us / chosen_us,
+        random_efficiency=bound_us / random_us,
+        sharing=sharing,
+        random_sharing=random_sharing,
     )
 
 

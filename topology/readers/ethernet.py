@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from topology.columns import NodeKind
+from topology.naming import UNPRINTABLE
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ _SWITCH_SYSTEM = re.compile(
 @lru_cache(maxsize=1 << 16)
 def port_name(text: str) -> str:
     """A tool's name of a port as a `Fabric` has it: blanks and `--` become `_`; empty where nothing is left."""
-    return re.sub(r"(?:[\s\x00-\x1f\x7f]|-{2,})+", "_", text.strip()).strip("_-")
+    return re.sub(rf"(?:[\s{UNPRINTABLE}]|-{{2,}})+", "_", text.strip()).strip("_-")
 
 
 def mac(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
+from nettune.errors import InputError
 from topology.columns import NodeKind
 from topology.naming import element_name
 from topology.readers.ethernet import UnnamedNeighbor, kind_by_port, kind_of, mac, media_gbps, port_name
@@ -16,6 +17,10 @@ from topology.readers.ethernet import UnnamedNeighbor, kind_by_port, kind_of, ma
 if TYPE_CHECKING:
     from topology.readers.said import End, Said
     from topology.readers.source import Source
+
+
+MAX_NEIGHBOURS = 100_000
+"""More in one file are refused: 4,096 hosts with 8 NICs and their leaves tell of 65,536."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class Neighbourhood:
     _by_mac: dict[str, End] = field(default_factory=dict)
     _leading_to_hosts: set[str] = field(default_factory=set)
     _own: dict[str, Station] = field(default_factory=dict)
+    _heard: int = 0
 
     def own(self, node: str, station: Station) -> None:
         """Say what a node tells of itself."""
@@ -102,7 +108,16 @@ class Neighbourhood:
             self._know(heard.address, (node, port))
 
     def neighbour(self, node: str, heard: Heard) -> None:
-        """Say a cable from what a node heard on one of its ports."""
+        """Say a cable from what a node heard on one of its ports.
+
+        Raises:
+            InputError: more neighbours than one file can sensibly hold.
+        """
+        self._heard += 1
+        if self._heard > MAX_NEIGHBOURS:
+            raise InputError(
+                f"is one of more than {MAX_NEIGHBOURS:,} in one file; give fewer nodes in a file"
+            )
         port = port_name(heard.port)
         if not port:
             return

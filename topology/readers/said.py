@@ -16,6 +16,8 @@ from nettune.elements import ElementId
 from nettune.errors import InputError
 from topology.builder import FabricBuilder
 from topology.columns import LinkState, NodeKind
+from topology.naming import UNPRINTABLE
+from topology.readers.wording import attribute_words, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,9 +31,9 @@ End = tuple[str, str]
 """(node, port)."""
 
 
-# What `ElementId` can name, and text that can be written: no half of a surrogate pair.
-_NODE = re.compile(r"(?:(?!--)[^/:\s\ud800-\udfff])+")
-_PORT = re.compile(r"(?:(?!--)[^\s\ud800-\udfff])+")
+# What `ElementId` can name, and text that can be shown.
+_NODE = re.compile(rf"(?:(?!--)[^/:\s{UNPRINTABLE}])+")
+_PORT = re.compile(rf"(?:(?!--)[^\s{UNPRINTABLE}])+")
 _NUMBERS = (int, float)
 _LARGEST = 2.0**62
 
@@ -233,7 +235,7 @@ class Said:
             if not 0 <= index < _LARGEST:
                 raise InputError(f"{host} has no accelerator {str(index)[:30]}")
             said = self.gpus[host, index] = GpuSaid()
-        self._say(said, lambda: ElementId.host(host), **known)
+        self._say(said, lambda: ElementId.gpu(host, index), **known)
         return said
 
     def far(self, end: End) -> End | None:
@@ -311,8 +313,9 @@ class Said:
                 check="source-conflict",
                 status=Status.WARN,
                 where=where,
-                what=f"{what.replace('_', ' ')} is {first}{who}, but {second} in {', '.join(sorted(by))}; the first is kept",
-                evidence={"attribute": what, "kept": str(first), "other": str(second)},
+                what=f"{attribute_words(what)} is {shown(first)}{who}, "
+                f"but {shown(second)} in {', '.join(sorted(by))}; the first is kept",
+                evidence={"attribute": what, "kept": shown(first), "other": shown(second)},
                 fix="leave out the source that is out of date, or give the trusted one first",
             )
         )

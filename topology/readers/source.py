@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 from nettune.errors import InputError
+from topology.naming import UNPRINTABLE
 
 MAX_BYTES = 256 << 20
 """Larger files are refused: an ibnetdiscover dump of 32,768 ports has about 35 MB."""
 
 HEAD_CHARACTERS = 1 << 16
 LONGEST_ERROR = 500
+_UNPRINTABLE = re.compile(rf"[{UNPRINTABLE}]")
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Source:
     """One input.
 
     Attributes:
-        name: as the user wrote it, for errors and provenance.
+        name: as the user wrote it, for errors and provenance; what no terminal shall obey is a `?`.
         text: its whole content.
     """
 
@@ -35,18 +39,33 @@ class Source:
         Raises:
             InputError: not there, not a regular file, too large, no permission, binary content.
         """
+        name = _UNPRINTABLE.sub("?", str(path))
         try:
             info = Path(path).stat()
             if not stat.S_ISREG(info.st_mode):
-                raise InputError("is not a regular file; give a file with a tool's output", file=path)
+                raise InputError("is not a regular file; give a file with a tool's output", file=name)
             if info.st_size > MAX_BYTES:
                 raise InputError(
-                    f"has {info.st_size >> 20} MiB, at most {MAX_BYTES >> 20} are read", file=path
+                    f"has {info.st_size >> 20} MiB, at most {MAX_BYTES >> 20} are read", file=name
                 )
-            data = Path(path).read_bytes()
+            with Path(path).open("rb") as file:
+                return cls.of_stream(name, file)
         except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", file=path) from error
-        return cls.of_bytes(str(path), data)
+            raise InputError(f"cannot be read: {error.strerror or error}", file=name) from error
+
+    @classmethod
+    def of_stream(cls, name: str, stream: IO[bytes]) -> Source:
+        """Read a stream to its end, or until it turns out to have none.
+
+        Raises:
+            InputError: too large, binary content.
+        """
+        data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise InputError(
+                f"has more than {MAX_BYTES >> 20} MiB, which are the most that are read", file=name
+            )
+        return cls.of_bytes(name, data)
 
     @classmethod
     def of_bytes(cls, name: str, data: bytes) -> Source:

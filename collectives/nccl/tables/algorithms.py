@@ -75,7 +75,9 @@ _BUFFERS = (
 
 _INSIDE = (
     _flag("NCCL_P2P_DISABLE", default="0"),
-    Variable("NCCL_P2P_LEVEL", kind=Kind.LEVEL, words=("LOC", "NVL", "PIX", "PXB", "PHB", "SYS"), since="2.3.4"),
+    Variable(
+        "NCCL_P2P_LEVEL", kind=Kind.LEVEL, words=("LOC", "NVL", "PIX", "PXB", "PHB", "SYS"), since="2.3.4"
+    ),
     _flag("NCCL_P2P_DIRECT_DISABLE", default="0"),
     _flag("NCCL_P2P_READ_ENABLE", default="-2"),
     _flag("NCCL_P2P_USE_CUDA_MEMCPY", default="0"),

@@ -10,7 +10,9 @@ _integer = partial(Variable, kind=Kind.INTEGER)
 _flag = partial(Variable, kind=Kind.INTEGER, low=0, high=1)
 _word = partial(Variable, kind=Kind.WORD)
 
-_FIVE_BITS = "what a value of 32 or more becomes: the documentation says infinite, the field in the QP has 5 bits"
+_FIVE_BITS = (
+    "what a value of 32 or more becomes: the documentation says infinite, the field in the QP has 5 bits"
+)
 
 _IB = (
     _integer(
@@ -101,7 +103,10 @@ _ANY = (
     Variable("NCCL_NET", since="2.10"),
     Variable("NCCL_NET_PLUGIN", since="2.11"),
     Variable(
-        "NCCL_NET_GDR_LEVEL", kind=Kind.LEVEL, words=("LOC", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"), since="2.3.4"
+        "NCCL_NET_GDR_LEVEL",
+        kind=Kind.LEVEL,
+        words=("LOC", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"),
+        since="2.3.4",
     ),
     Variable("NCCL_IB_GDR_LEVEL", kind=Kind.LEVEL, removed="2.4", instead="NCCL_NET_GDR_LEVEL"),
     _flag("NCCL_NET_GDR_C2C", default="1", since="2.26", history=(("2.26", "0"), ("2.27", "1"))),

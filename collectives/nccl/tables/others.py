@@ -56,8 +56,16 @@ _LAUNCH = (
     _flag("NCCL_SET_THREAD_NAME", default="0", since="2.12"),
     _flag("NCCL_SET_STACK_SIZE", default="0", since="2.9"),
     _flag("NCCL_CHECKS_DISABLE", default="0", deprecated="2.2.12", instead="NCCL_CHECK_POINTERS"),
-    _flag("NCCL_CHECK_POINTERS", default="0", since="2.2.12", deprecated="2.29.7", instead="NCCL_CHECK_MODE=DEBUG_LOCAL"),
-    _word("NCCL_CHECK_MODE", default="DEFAULT", words=("DEFAULT", "DEBUG_LOCAL", "DEBUG_GLOBAL"), since="2.29.7"),
+    _flag(
+        "NCCL_CHECK_POINTERS",
+        default="0",
+        since="2.2.12",
+        deprecated="2.29.7",
+        instead="NCCL_CHECK_MODE=DEBUG_LOCAL",
+    ),
+    _word(
+        "NCCL_CHECK_MODE", default="DEFAULT", words=("DEFAULT", "DEBUG_LOCAL", "DEBUG_GLOBAL"), since="2.29.7"
+    ),
     _flag("NCCL_MEM_SYNC_DOMAIN", default="1", since="2.16"),
     _flag("NCCL_MULTI_RANK_GPU_ENABLE", default="0", since="2.30"),
     _flag("NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", default="0"),
@@ -104,7 +112,9 @@ _TORCH = (
     _bool("TORCH_NCCL_USE_COMM_NONBLOCKING", default="0"),
     _integer("TORCH_NCCL_NONBLOCKING_TIMEOUT", low=0, unit="s"),
     _bool("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", default="0"),
-    Variable("NCCL_ASYNC_ERROR_HANDLING", deprecated="PyTorch 2.2", instead="TORCH_NCCL_ASYNC_ERROR_HANDLING"),
+    Variable(
+        "NCCL_ASYNC_ERROR_HANDLING", deprecated="PyTorch 2.2", instead="TORCH_NCCL_ASYNC_ERROR_HANDLING"
+    ),
     Variable("NCCL_BLOCKING_WAIT", deprecated="PyTorch 2.2", instead="TORCH_NCCL_BLOCKING_WAIT"),
     Variable("NCCL_DESYNC_DEBUG", deprecated="PyTorch 2.2", instead="TORCH_NCCL_DESYNC_DEBUG"),
     Variable("NCCL_ENABLE_TIMING", deprecated="PyTorch 2.2", instead="TORCH_NCCL_ENABLE_TIMING"),

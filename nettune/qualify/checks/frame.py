@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from nettune.qualify.checks.view import HostView
 from topology.capture import HostCapture
 
 T = TypeVar("T", bound=Hashable)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Fleet:
 
     hosts: Sequence[HostView]
     context: Context
+    _made: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, captures: Sequence[HostCapture], context: Context) -> Fleet:
@@ -64,6 +66,13 @@ class Fleet:
         """Host -> the ports that carry the job's traffic, as `roles` derives them."""
         named = self.context.settings.data_nics
         return {view.host: data_ports(view, named) for view in self.hosts}
+
+    def once(self, key: tuple[str, ...], make: Callable[[], R]) -> R:
+        """What `make` returns, made once for all rules that ask with this key."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: R = self._made[key]
+        return made
 
     def limit(self, name: str) -> float:
         """Value of a limit."""
@@ -200,4 +209,28 @@ class Rule:
         """Findings about a fleet, whose parsed captures several rules share."""
         verdicts = Verdicts(self, fleet.context.settings)
         self.judge(fleet, verdicts)
-        return verdicts.findings
+        return _folded(verdicts.findings)
+
+
+def _folded(findings: list[Finding]) -> list[Finding]:
+    """One UNKNOWN for all ports of a host that are unknown for the same reason."""
+    kept: dict[tuple[Any, ...], list[Finding]] = {}
+    for place, finding in enumerate(findings):
+        key = (finding.where.node, finding.what) if finding.status is Status.UNKNOWN else (place,)
+        kept.setdefault(key, []).append(finding)
+    return [
+        same[0]
+        if len(same) == 1 or same[0].where.node is None
+        else replace(
+            same[0],
+            where=_whole(same[0].where),
+            evidence={**same[0].evidence, "elements": sorted({str(one.where) for one in same})},
+        )
+        for same in kept.values()
+    ]
+
+
+def _whole(where: ElementId) -> ElementId:
+    """The host or switch that an element belongs to."""
+    node = where.node or ""
+    return ElementId.switch(node) if where.kind in {"switch", "port"} else ElementId.host(node)

@@ -16,6 +16,7 @@ from nettune.qualify.checks.rules import (
     hosts,
     jobenv,
     mtu,
+    nvlink,
     pcie,
     ports,
     roce,
@@ -26,7 +27,7 @@ from topology.capture import HostCapture
 
 RULES: dict[str, Rule] = {
     rule.name: rule
-    for family in (ports, signal, counters, pcie, gpus, mtu, roce, switches, fleet, hosts, jobenv)
+    for family in (ports, signal, counters, pcie, gpus, nvlink, mtu, roce, switches, fleet, hosts, jobenv)
     for rule in family.RULES
 }
 

@@ -67,12 +67,15 @@ def traffic_class(env: Mapping[str, str] | None) -> tuple[int, str] | None:
 
 def roce_ports(fleet: Fleet) -> list[RocePort]:
     """All active Ethernet data ports of a fleet."""
-    return [
-        _port(fleet, view, one)
-        for view in fleet.hosts
-        for one in fleet.data_ports[view.host]
-        if one.port.layer == "Ethernet" and one.port.active
-    ]
+    return fleet.once(
+        ("roce ports",),
+        lambda: [
+            _port(fleet, view, one)
+            for view in fleet.hosts
+            for one in fleet.data_ports[view.host]
+            if one.port.layer == "Ethernet" and one.port.active
+        ],
+    )
 
 
 def _port(fleet: Fleet, view: HostView, one: DataPort) -> RocePort:

@@ -90,7 +90,7 @@ def test_the_same_seed_of_linux_routers_is_cured_by_a_seed(clos):
 
     assert finding.status is Status.FAIL
     assert finding.evidence["expected_loss"] == pytest.approx(0.5, abs=0.06)
-    assert finding.fix == "give each tier its own hash seed"
+    assert finding.fix == "give each tier its own hash seed (net.ipv4.fib_multipath_hash_seed)"
     assert (
         findings(each_its_own(routing, "linux-multipath-fields"))["ecmp-polarization"][0].status
         is Status.PASS

@@ -231,3 +231,10 @@ def test_exports_are_the_same_every_time(pods):
 
     for form in EXPORTS:
         assert export(fabric, form) == export(fabric, form)
+
+
+def test_a_spine_over_one_leaf_is_not_without_hosts(clos):
+    """It joins nothing more, but hosts are under it; a switch that no host reaches is told apart."""
+    fabric = clos(leaves=1, spines=1)
+    tree = export(fabric, "tree")["fabric.txt"]
+    assert tree.endswith("switches above that join nothing more\n   spine0\n")

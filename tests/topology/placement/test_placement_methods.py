@@ -123,8 +123,9 @@ def test_integer_programming_finds_the_least_load(leaves, rings, monkeypatch):
     assert hosts_of(placed)[0] == "node5"
 
 
-def test_exact_refuses_what_is_too_large(leaves, rings):
+def test_exact_refuses_what_is_too_large(leaves, rings, monkeypatch):
     """64 nodes are refused in one line."""
+    monkeypatch.setattr(exact, "MOST_MAPS", 1)
     routing = Routing.shortest_paths(leaves([16] * 4, 4))
     groups = [list(range(place, 64, 8)) for place in range(8)]
     traffic = rings(64, (groups, 1e6), ([list(range(64))], 1e6), (groups, 2e6), ([list(range(64))], 2e6))

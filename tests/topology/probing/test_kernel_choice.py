@@ -24,20 +24,17 @@ WEIGHTS = (5, 1, 3, 1)
 
 def set_weights(lab, leaf, weights):
     """Give a leaf's next hops towards every other leaf these weights, as an operator would by `ip route`."""
-    for other in range(len(lab.wiring.leaves)):
-        if lab.wiring.leaves[other] == leaf:
-            continue
-        hops: list[str] = []
-        for number, weight in enumerate(weights):
-            link = next(
-                one for one in lab.wiring.links if one.lower.node == leaf and one.lower.iface == f"u{number}"
-            )
-            hops += ["nexthop", "via", link.upper.address, "dev", f"u{number}", "weight", str(weight)]
-        done = lab.exec(
-            leaf,
-            ["ip", "route", "replace", lab.wiring.prefix(lab.wiring.leaves[other]), "proto", "static", *hops],
-        )
-        assert done.returncode == 0, done.stderr
+    gateways = {one.lower.iface: one.upper.address for one in lab.wiring.links if one.lower.node == leaf}
+    for other in lab.wiring.leaves:
+        if other != leaf:
+            hops = [
+                word
+                for number, weight in enumerate(weights)
+                for word in f"nexthop via {gateways[f'u{number}']} dev u{number} weight {weight}".split()
+            ]
+            route = ["ip", "route", "replace", lab.wiring.prefix(other), "proto", "static", *hops]
+            done = lab.exec(leaf, route)
+            assert done.returncode == 0, done.stderr
 
 
 def probed(lab, routing, asked, ports, seed):
@@ -78,8 +75,8 @@ def choices(hops, asked, ports):
             for leaf in lab.wiring.leaves:
                 set_weights(lab, leaf, weights)
         routing = discover(partial(run, lab.launcher()), lab.nodes).routing
-        leaf = routing.fabric.node_row("leaf0")
-        assert {each.weights for (node, _), each in routing.table.items() if node == leaf} == {weights}
+        row = routing.fabric.node_row("leaf0")
+        assert {each.weights for (node, _), each in routing.table.items() if node == row} == {weights}
         paths = probed(lab, routing, asked, ports, seed=len(weights))
     return paths, agreement(paths, routing)
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from nettune.checks import Status
 from nettune.errors import InputError
 from topology.builder import FabricBuilder
 from topology.fabric import NodeKind
 from topology.probing.paths import (
     MAX_PACKETS,
+    Agreement,
     ProbePlan,
     agreement,
     observations,
     plan,
     read_answers,
+    tasks,
     to_json,
 )
-from topology.routing import FlowKey, Routing
+from topology.routing import FlowKey, NextHops, Routing
 
 
 def two_tiers(parallel: int = 1):
@@ -158,3 +163,63 @@ def test_observations_are_the_choices(routing):
     src, dst = ends(routing)
     assert seen == {leaf: [(FlowKey(src, dst, 17, 1000, 4791), int(routing.group[dst]), 1)]}
     assert agreement(paths, routing).unpredictable == 1
+
+
+def test_ways_of_different_length_are_followed_to_their_end():
+    """A flow goes on beyond the shortest way as long as another router than the last answers."""
+    builder = FabricBuilder()
+    for name, kind in (("h0", 0), ("h1", 0), ("a", 1), ("b", 1), ("s0", 1), ("s1", 1), ("c", 1)):
+        builder.node(name, NodeKind(kind))
+    ends_of = [("h0", "a"), ("h1", "b"), ("a", "s0"), ("s0", "b"), ("a", "s1"), ("s1", "c"), ("c", "b")]
+    for number, (one, other) in enumerate(ends_of):
+        for node, far, byte in ((one, other, 2 * number), (other, one, 2 * number + 1)):
+            builder.port(node, far, speed_gbps=100.0, address=f"10.0.0.{byte}")
+        builder.link((one, other), (other, one))
+    fabric = builder.build()
+    routing = Routing.shortest_paths(fabric)
+    rows = {name: fabric.node_row(name) for name in ("a", "s1", "c")}
+    src, dst = fabric.port_row("h0", "a"), fabric.port_row("h1", "b")
+    group = int(routing.group[dst])
+
+    def out(node, far):
+        return int(fabric.out_of_port[fabric.port_row(node, far)])
+
+    longer = {
+        **routing.table,
+        (rows["a"], group): NextHops((out("a", "s0"), out("a", "s1")), (1, 1)),
+        (rows["s1"], group): NextHops((out("s1", "c"),), (1,)),
+        (rows["c"], group): NextHops((out("c", "b"),), (1,)),
+    }
+    routing = replace(routing, table=longer)
+    made = plan(routing, [(src, dst)], [1000, 1001, 1002])
+    assert (made.hops, made.longest, made.packets) == ((3,), (4,), 3 * 4 * made.tries)
+    (task,) = tasks(made, fabric)["h0"]
+    assert (task["hops"], task["most"]) == (3, 4)
+    assert sorted(task["ends"]) == ["10.0.0.13", "10.0.0.3", "10.0.0.7"]
+    answers = [
+        *([0, 2, address(routing, "s0", "a")], [0, 3, address(routing, "b", "s0")]),
+        *(
+            [1, 2, address(routing, "s1", "a")],
+            [1, 3, address(routing, "c", "s1")],
+            [1, 4, address(routing, "b", "c")],
+        ),
+        *([2, 2, address(routing, "s1", "a")], [2, 3, address(routing, "c", "s1")]),
+    ]
+    short, long, cut = read_answers(made, (src, dst), {"answers": answers, "refused": {}}, fabric)
+    assert [len(path.links) for path in (short, long)] == [4, 5]
+    assert short.complete
+    assert long.complete
+    assert not cut.complete
+
+
+def test_a_pair_that_is_given_twice_is_probed_once(routing):
+    """Its flows would be the same."""
+    assert plan(routing, [ends(routing)] * 3, [1000]).pairs == (ends(routing),)
+
+
+def test_paths_that_no_hash_predicts_are_told(routing):
+    """What was seen is not what the known hashes and routes say: a warning that tells both numbers."""
+    assert Agreement(8, 8, 1).findings() == []
+    (finding,) = Agreement(8, 5, 0).findings()
+    assert finding.status is Status.WARN
+    assert finding.what.startswith("3 of 8 probed paths are not")

@@ -8,7 +8,7 @@ import pytest
 
 from nettune.errors import InputError
 from topology.fabric import Fabric, NodeKind
-from topology.readers import Said, Source, detect, read
+from topology.readers import Said, Source, detect, lldp, read
 from topology.readers.ethernet import UnnamedNeighbor, kind_of, mac, media_gbps, port_name
 
 MAC = "b8:59:9f:00:00:1{}"
@@ -444,3 +444,11 @@ def test_errors_name_the_file(text: str, why: str) -> None:
     """Cut, foreign and templated inputs are refused with the reason."""
     with pytest.raises(InputError, match=f"^{why}"):
         said(text)
+
+
+def test_more_neighbours_than_any_cluster_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a million of them in 8 MB would take minutes and gigabytes."""
+    monkeypatch.setattr(lldp, "MAX_NEIGHBOURS", 3)
+    interfaces = ",".join(f'{{"name": "e{number}", "via": "LLDP"}}' for number in range(4))
+    with pytest.raises(InputError, match="more than 3 in one file"):
+        read(Source("h0.json0", f'{{"lldp": [{{"interface": [{interfaces}]}}]}}'))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nettune.checks import Status
 from nettune.errors import InputError
 from topology.readers import Source, read
 from topology.readers.nccl_log import READER
@@ -139,3 +140,19 @@ def test_a_log_without_a_line_of_nccl_is_refused() -> None:
 def test_what_only_speaks_of_nccl_is_not_taken_for_a_log(text: str) -> None:
     """Output of nccl-tests, scripts, JSON."""
     assert not READER.recognises(Source("x", text))
+
+
+def test_trouble_in_a_log_is_a_warning_about_the_host_that_wrote_it() -> None:
+    """What failed, how often, first on which line; traces of the same error are not counted again."""
+    prefix = "node-2:11:22 [0] "
+    text = (
+        f"{prefix}NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
+        f"{prefix}transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 10.2.0.5<33092> with error 12, opcode 0, "
+        "len 0, vendor err 129 (Recv)\n"
+        f"{prefix}NCCL INFO transport/net.cc:1134 -> 6 [Proxy Thread]\n"
+    )
+    (finding,) = read(Source("run.log", text)).findings
+    assert (finding.check, finding.status, str(finding.where)) == ("nccl-log", Status.WARN, "host/node-2")
+    assert finding.what == "its log tells of trouble, first on line 2: 1 x completion with an error"
+    assert finding.evidence["lines"] == [2]
+    assert read(Source("run.log", text[: text.index("\n") + 1])).findings == []

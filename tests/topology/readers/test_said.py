@@ -6,7 +6,9 @@ import pytest
 
 from nettune.errors import InputError
 from topology.columns import NodeKind
+from topology.naming import element_name
 from topology.readers import Said
+from topology.readers.ethernet import port_name
 from topology.readers.said import MAX_CONFLICTS
 
 
@@ -62,3 +64,31 @@ def test_what_no_fabric_can_hold_is_refused_at_once(say: Callable[[Said], object
     """Names that no element can have and numbers beyond all measure do not wait for `to_fabric`."""
     with pytest.raises(InputError):
         say(Said("a", "x"))
+
+
+@pytest.mark.parametrize("text", ["h\x1b[31m", "h\x9b31m", "h\x07", "h\u202egnp", "h\x00"])
+def test_what_a_terminal_obeys_is_no_name(text: str) -> None:
+    """Escape sequences, other controls and marks that turn the writing: refused, and cleaned out of free text."""
+    said = Said("a", "x")
+    with pytest.raises(InputError):
+        said.node(text, NodeKind.HOST)
+    with pytest.raises(InputError):
+        said.port("leaf0", text)
+    assert element_name(text).isprintable()
+    assert port_name(text).isprintable()
+
+
+def test_contradictions_are_told_in_words() -> None:
+    """Kinds, speeds and lists as a person writes them, at the accelerator that they are about."""
+    said = Said("b", "x")
+    for kind, gbps, nic in ((NodeKind.HOST, 400.0, "mlx5_0"), (NodeKind.SWITCH, 200.0, "mlx5_1")):
+        said.node("h0", kind)
+        said.port("h0", "eth0", speed_gbps=gbps)
+        said.gpu("h0", 3, nics=(nic, "mlx5_9"))
+    assert [(str(one.where), one.what.partition(" in ")[0]) for one in said.findings] == [
+        ("host/h0", "kind is host"),
+        ("host/h0/nic/eth0", "speed"),
+        ("host/h0/gpu/3", "list of nearest NICs is mlx5_0, mlx5_9"),
+    ]
+    assert "but switch in b" in said.findings[0].what
+    assert said.findings[1].evidence == {"attribute": "speed_gbps", "kept": "400", "other": "200"}

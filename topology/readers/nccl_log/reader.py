@@ -23,6 +23,7 @@ from topology.readers.nccl_log.events import (
     UsedDevice,
 )
 from topology.readers.nccl_log.gid import ipv4_of_gid
+from topology.readers.nccl_log.reported import complaints
 from topology.readers.nccl_log.tokenizer import tokenize
 from topology.readers.registry import Reader
 from topology.readers.said import Said
@@ -80,7 +81,15 @@ def _read(source: Source) -> Said:
     for name, host in hosts.items():
         said.node(name, NodeKind.HOST)
         _describe(said, name, host)
+    said.findings += complaints(said.events, _writer)
     return said
+
+
+def _writer(event: Event) -> str:
+    try:
+        return element_name(event.writer.host)
+    except InputError:
+        return ""
 
 
 def _host_name(source: Source, event: Event) -> str:

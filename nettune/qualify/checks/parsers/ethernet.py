@@ -12,9 +12,15 @@ def statistics(text: str) -> dict[str, int]:
     """Counters of `ethtool -S`, of `grep . hw_counters/*` and of `name value` lists; what is no number is left out."""
     counters = {}
     for line in text.splitlines():
-        match = re.fullmatch(r"\s*([\w\[\].() /-]{1,80}?)\s*(?::\s*|\s+)([\d,]{1,40})\s*", line)
-        if match and (number := whole(match[2])) is not None:
-            counters[match[1].strip()] = number
+        name, colon, value = line.rpartition(":")  # queues are named `[0]: rx_ucast_packets`
+        if not colon:
+            name, _, value = line.strip().partition(" ")
+        if (
+            name.strip()
+            and re.fullmatch(r"[\d,]{1,40}", value.strip())
+            and (number := whole(value)) is not None
+        ):
+            counters[name.strip()[:100]] = number
     return counters
 
 

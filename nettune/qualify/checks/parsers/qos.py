@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 PRIORITIES = 8
 
@@ -31,6 +32,7 @@ class Qos:
     classes: dict[int, int] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=512)  # thousands of ports print the same
 def mlnx_qos(text: str) -> Qos:
     """The settings; a text without any gives an empty record."""
     trust, dcbx = "", ""

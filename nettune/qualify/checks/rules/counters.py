@@ -63,10 +63,17 @@ DISCARDS = (
 )
 
 
+def _counters(fleet: Fleet, view: HostView, when: str) -> dict[str, dict[str, int]]:
+    """Counters of the data ports, `now` or `before`."""
+    return fleet.once(
+        ("counters", when, view.host), lambda: hardware_counters(view, fleet.data_ports[view.host])
+    )
+
+
 def _judge(fleet: Fleet, say: Verdicts, family: tuple[Counted, ...]) -> None:
     for view in fleet.hosts:
         earlier = fleet.before.get(view.host)
-        ports = hardware_counters(view, fleet.data_ports[view.host])
+        ports = _counters(fleet, view, "now")
         relevant = {port: values for port, values in ports.items() if any(c.name in values for c in family)}
         if not ports:
             continue
@@ -83,7 +90,7 @@ def _judge(fleet: Fleet, say: Verdicts, family: tuple[Counted, ...]) -> None:
             )
             _saturated(say, view, relevant, family)
             continue
-        past = hardware_counters(earlier, fleet.data_ports[view.host])
+        past = _counters(fleet, earlier, "before")
         seconds = seconds_between(earlier, view)
         if seconds is not None and seconds < 0:
             say.unknown(
@@ -192,8 +199,8 @@ def _congestion(fleet: Fleet, say: Verdicts) -> None:
         earlier = fleet.before.get(view.host)
         if earlier is None:
             continue
-        past = hardware_counters(earlier, fleet.data_ports[view.host])
-        for port, values in hardware_counters(view, fleet.data_ports[view.host]).items():
+        past = _counters(fleet, earlier, "before")
+        for port, values in _counters(fleet, view, "now").items():
             old = past.get(port, {})
 
             def by(name: str, old: dict[str, int] = old, values: dict[str, int] = values) -> int | None:

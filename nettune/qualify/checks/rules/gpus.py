@@ -1,4 +1,4 @@
-"""GPUs: missing (26), NVLink (27), fabric manager (28), Xid (29), memory errors (30), clocks (31)."""
+"""GPUs: missing (26), fabric manager (28), Xid (29), memory errors (30), clocks (31)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from nettune.qualify.checks.view import LSPCI, HostView
 
 LIST = "nvidia-smi -L"
 QUERY = "nvidia-smi -q"
-STATUS = "nvidia-smi nvlink -s"
 MANAGER = "systemctl is-active nvidia-fabricmanager"
 
 HARDWARE_XIDS = frozenset({48, 56, 57, 58, 62, 64, 65, 68, 69, 73, 74, 79, 80, 81, 92, 95, 119, 120})
@@ -79,78 +78,6 @@ def _count(view: HostView) -> int | None:
     return attached if attached is not None else len(described) or None
 
 
-def _nvlink(fleet: Fleet, say: Verdicts) -> None:
-    tables = {view.host: nvidia.nvlinks(view.text(STATUS) or "") for view in fleet.hosts}
-    counts: Counter[int] = Counter()
-    for table in tables.values():
-        counts.update(_active(links) for links in table.values() if links)
-    for view in fleet.hosts:
-        table = tables[view.host]
-        if not any(table.values()):
-            if has_nvidia(view) and any(device.kind == "nvswitch" for device in view.pci.values()):
-                say.missing(view, STATUS)
-            continue
-        common, votes = counts.most_common(1)[0]
-        for gpu, links in table.items():
-            down = sorted(link for link, speed in links.items() if speed is None)
-            speeds = Counter(speed for speed in links.values() if speed)
-            slow = [link for link, speed in links.items() if speed and speed < max(speeds, default=0)]
-            where = ElementId.gpu(view.host, gpu)
-            fix = "reset the GPU, restart the fabric manager; if it stays, change the GPU or baseboard"
-            if down:
-                say.fail(
-                    where,
-                    f"{len(down)} of {len(links)} NVLinks are inactive: {', '.join(map(str, down[:20]))}",
-                    basis="nvidia-smi nvlink -s",
-                    fix=fix,
-                )
-            elif slow:
-                say.fail(
-                    where, f"NVLinks {slow[:20]} are slower than its others", basis="its other links", fix=fix
-                )
-            elif votes > counts.total() / 2 and _active(links) < common:
-                say.fail(
-                    where,
-                    f"has {_active(links)} NVLinks where {common} are expected",
-                    basis=f"{votes} of {counts.total()} GPUs have {common}",
-                    fix=fix,
-                )
-        if not say.has_spoken(view.host):
-            say.ok(view.where, f"all NVLinks of {len(table)} GPUs are active, {common} each")
-
-
-def _active(links: dict[int, float | None]) -> int:
-    return sum(speed is not None for speed in links.values())
-
-
-def _nvlink_errors(fleet: Fleet, say: Verdicts) -> None:
-    source = "nvidia-smi nvlink -e"
-    for view in fleet.hosts:
-        now = nvidia.nvlink_errors(view.text(source) or "")
-        earlier = fleet.before.get(view.host)
-        if not now:
-            continue
-        if earlier is None:
-            say.unknown(
-                view.where, "no earlier capture", fix="collect twice, some minutes apart, and give both"
-            )
-            continue
-        past = nvidia.nvlink_errors(earlier.text(source) or "")
-        grown: dict[int, list[str]] = defaultdict(list)
-        for (gpu, link, name), value in now.items():
-            if (gpu, link, name) in past and value > past[gpu, link, name]:
-                grown[gpu].append(f"link {link} {name} +{value - past[gpu, link, name]}")
-        for gpu, said in grown.items():
-            say.fail(
-                ElementId.gpu(view.host, max(gpu, 0)),
-                f"NVLink errors grew: {', '.join(said[:4])}",
-                basis="growth between two captures",
-                fix="reset the GPU; if it stays, change the GPU or baseboard",
-            )
-        if not grown:
-            say.ok(view.where, f"no growth in {len(now)} NVLink error counters")
-
-
 def _fabric(fleet: Fleet, say: Verdicts) -> None:
     for view in fleet.hosts:
         switches = pci.of_kind(view.pci.values(), "nvswitch")
@@ -192,7 +119,7 @@ def _fabric(fleet: Fleet, say: Verdicts) -> None:
                 fix=fix,
             )
         elif (told or switches) and not say.has_spoken(view.host):
-            say.ok(view.where, f"fabric manager active, {told} GPUs joined")
+            say.ok(view.where, f"{told} GPUs have joined their NVLink fabric")
 
 
 def _xid(fleet: Fleet, say: Verdicts) -> None:
@@ -326,21 +253,6 @@ RULES = (
         "the job does not start, or leaves a rank out",
         _missing,
         core=True,
-    ),
-    Rule(
-        "nvlink",
-        (27,),
-        (STATUS,),
-        "traffic inside the host goes over PCIe: several times slower",
-        _nvlink,
-        core=True,
-    ),
-    Rule(
-        "nvlink-errors",
-        (27,),
-        ("nvidia-smi nvlink -e",),
-        "NVLink sends packets again, then drops",
-        _nvlink_errors,
     ),
     Rule(
         "gpu-fabric",

@@ -49,7 +49,14 @@ def _sizes(fleet: Fleet, view: HostView) -> dict[str, tuple[str, int]]:
         elif one.port.layer == "InfiniBand" and one.port.active_mtu:
             found[one.name] = "InfiniBand port", one.port.active_mtu
     if not view.rdma:
+        # Bridges and tunnels of containers differ from host to host; where devices are told only those count.
+        bonds = {
+            path.rpartition("/")[2] for path in view.capture.files if path.startswith("/proc/net/bonding/")
+        }
+        named = {*view.pci_of_net, *bonds} if view.pci_of_net else view.net_files.keys() - {"lo"}
         for name, files in view.net_files.items():
+            if name not in named:
+                continue
             size = whole(files.get("mtu", ""))
             if size and files.get("operstate", "").strip() == "up":
                 found[name] = f"interface {name}", size

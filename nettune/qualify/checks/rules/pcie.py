@@ -15,6 +15,10 @@ DMESG = "dmesg --time-format iso --level emerg,alert,crit,err,warn,notice,info"
 
 def judged_devices(fleet: Fleet, view: HostView) -> dict[str, ElementId]:
     """PCI addresses of GPUs and data NICs -> their element. Without RDMA devices every fast NIC that lspci names."""
+    return fleet.once(("judged devices", view.host), lambda: _judged_devices(fleet, view))
+
+
+def _judged_devices(fleet: Fleet, view: HostView) -> dict[str, ElementId]:
     found = {gpu.address: ElementId.gpu(view.host, index) for index, gpu in enumerate(view.gpus)}
     data = {one.device.pci: one.name for one in fleet.data_ports[view.host] if one.device.pci}
     if not data:
@@ -36,17 +40,28 @@ def _links(fleet: Fleet, say: Verdicts) -> None:
         for address, where in judged.items():
             path = pci.path_to(view.pci, address)
             told += any(device.now.width for device in path)
-            for parent, child in zip([None, *path[:-1]], path, strict=False):
+            for parent, child in cables(path):
                 if child.address not in blamed and _narrow(say, where, parent, child):
                     blamed.add(child.address)
         if not told:
             say.unknown(
                 view.where,
-                f"{view.why(LSPCI)}; /sys/bus/pci tells no link",
+                "neither /sys/bus/pci nor lspci tells the link of a GPU or NIC",
                 fix="collect as root; in a virtual machine ask the host",
             )
         elif not blamed:
             say.ok(view.where, f"PCIe paths of {told} GPUs and NICs run at what their two ends can do")
+
+
+def cables(path: list[pci.PciDevice]) -> list[tuple[pci.PciDevice | None, pci.PciDevice]]:
+    """The links of a path as (upper end, lower end), the device's own first.
+
+    A root port or the downstream port of a switch describes the link below it, an upstream port or a device the one
+    above it; the two ports of one switch have no link between them. So every second pair of a path is a link.
+    """
+    if len(path) == 1:
+        return [(None, path[0])]
+    return [(path[place - 1], path[place]) for place in range(len(path) - 1, 0, -2)]
 
 
 def _narrow(say: Verdicts, where: ElementId, parent: pci.PciDevice | None, child: pci.PciDevice) -> bool:
@@ -166,7 +181,8 @@ def _requests(fleet: Fleet, say: Verdicts) -> None:
                     limits=["read-request"],
                 )
         if nics and not told:
-            say.missing(view, LSPCI)
+            why = "lspci tells no MaxReadReq of a NIC" if view.text(LSPCI) else view.why(LSPCI)
+            say.unknown(view.where, why, fix="run lspci -vvv as root")
         elif told and not say.has_spoken(view.host):
             say.ok(
                 view.where,

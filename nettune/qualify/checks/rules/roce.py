@@ -158,7 +158,7 @@ def _gid(fleet: Fleet, say: Verdicts) -> None:
     for port in ports:
         where = port.view.nic(port.one.name)
         routable = [gid for gid in port.gids if gid.version in {0, 2} and gid.ipv4]
-        wide = [gid for gid in port.gids if gid.version == 2 and not gid.address.startswith("fe80")]
+        wide = [g for g in port.gids if g.version == 2 and g.address and not g.address.startswith("fe80")]
         if not port.gids:
             say.missing(port.view, "show_gids", "ibv_devinfo -v")
         elif index is not None and index >= 0:
@@ -231,9 +231,10 @@ def _agreement(fleet: Fleet, say: Verdicts) -> None:
 
 def _rest(ports: list[RocePort], say: Verdicts, what: str) -> None:
     """PASS for the hosts of which nothing else was said."""
+    counts = Counter(port.view.host for port in ports)
     for view in {port.view.host: port.view for port in ports}.values():
         if not say.has_spoken(view.host):
-            say.ok(view.where, f"{sum(port.view is view for port in ports)} RoCE ports {what}")
+            say.ok(view.where, f"{counts[view.host]} RoCE ports {what}")
 
 
 def _listed(priorities: frozenset[int] | list[int]) -> str:

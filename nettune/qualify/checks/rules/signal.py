@@ -10,6 +10,7 @@ from nettune.qualify.checks.parsers.kernel import link_downs
 from nettune.qualify.checks.parsers.mlxlink import LinkReport, mlxlink
 from nettune.qualify.checks.rules.pcie import DMESG
 from nettune.qualify.checks.view import HostView
+from topology.capture import CaptureState
 
 DAY_S = 86_400.0
 
@@ -19,7 +20,7 @@ def reports(fleet: Fleet, view: HostView) -> dict[str, LinkReport]:
     found = {}
     for one in fleet.data_ports[view.host]:
         captured = view.captured(f"mlxlink -d {one.device.name} -m -c")
-        if captured.text.strip() or captured.note:
+        if captured.state is not CaptureState.ABSENT:
             found[one.name] = mlxlink(captured.text or captured.note)
     return found
 
@@ -29,6 +30,14 @@ def _ber(fleet: Fleet, say: Verdicts) -> None:
         ports = fleet.data_ports[view.host]
         found = reports(fleet, view)
         told = 0
+        for one in ports:
+            if one.name not in found:
+                captured = view.captured(f"mlxlink -d {one.device.name} -m -c")
+                say.unknown(
+                    view.nic(one.name),
+                    f"mlxlink: {captured.state} ({captured.note[:80]})",
+                    fix="install NVIDIA MFT",
+                )
         for name, report in found.items():
             effective, raw = report.ber("effective physical ber"), report.ber("raw physical ber")
             if effective is None and raw is None:
@@ -63,8 +72,6 @@ def _ber(fleet: Fleet, say: Verdicts) -> None:
                 f"bit error rates of {told} ports are within the limits",
                 limits=["effective-ber", "raw-ber"],
             )
-        elif ports and not found:
-            say.missing(view, f"mlxlink -d {ports[0].device.name} -m -c")
 
 
 def _optics(fleet: Fleet, say: Verdicts) -> None:
