@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from collectives.nccl.settings import Origin, Setting
@@ -77,7 +78,12 @@ class _Script:
             rest.pop(0)
         before: list[tuple[str, Word, str]] = []
         while rest and (match := _ASSIGNMENT.fullmatch(rest[0].text)):
-            before.append((match[1], rest.pop(0), match[3] if not match[2] else f"${match[1]}{match[3]}"))
+            word, value = rest.pop(0), match[3]
+            if match[2]:  # NAME+=more
+                held = self.variables.get(match[1])
+                value = f"{'' if held is None else held}{value}"
+                word = replace(word, expands=word.expands or held is None)
+            before.append((match[1], word, value))
         if not rest:
             for name, word, value in before:
                 shared = self.all_exported or name in self.exported

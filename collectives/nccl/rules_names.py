@@ -119,7 +119,8 @@ def age(job: Job) -> Iterator[Finding]:
             what = f"{variable.name} was removed in NCCL {variable.removed} and has no effect in {version}"
             yield job.finding(AGE, Status.WARN, what, _instead(variable), setting)
         elif variable.since and not job.at_least(variable.since):
-            what = f"{variable.name} came with NCCL {variable.since}: {version} ignores it"
+            unsure = f" ({variable.unverified} is unverified)" if variable.unverified else ""
+            what = f"{variable.name} came with NCCL {variable.since}: {version} ignores it{unsure}"
             fix = f"Remove it, or run NCCL {variable.since} or later."
             yield job.finding(AGE, Status.WARN, what, fix, setting)
         elif _advised_against(job, variable):

@@ -5,7 +5,7 @@ For programs that can set the port: `mlx5dv_modify_qp_udp_sport`, UCCL_UDP_SPORT
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from topology.routing import Routing
 
     Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
 
 SPORTS_SCHEMA = "nettune.sports/1"
-_DRAWS = 200
+_DRAWS, _PASSES = 200, 8
 
 
 @dataclass(frozen=True)
@@ -113,42 +114,36 @@ def choose_sports(paths: Iterable[ProbedPath], routing: Routing, flows: int, *, 
     known_pairs = {pair: known for pair, known in table.items() if pair not in short}
     if not known_pairs:
         return SportPlan({}, short, 1.0, 1.0, 0.0, 0.0)
-    # Sorted by path and dealt out in turn: each flow may take any path that has ports enough.
-    dealt = [
-        sorted(known, key=lambda path: (path.links, path.flow.sport or 0))[first::flows]
-        for known in known_pairs.values()
-        for first in range(flows)
-    ]
-    taken = _links(dealt)
-    bytes_ = np.ones(len(dealt))
+    ways = _Ways.of(known_pairs, flows)
     used = np.zeros(routing.fabric.directed_count, dtype=np.bool_)
-    used[taken[taken >= 0]] = True
+    used[ways.links[ways.links >= 0]] = True
     per_byte = us_per_byte(routing.fabric, used)
-    generator = np.random.default_rng(seed)
     between = routing.hops.between
     # A NIC's own cable is no matter of choice, and as the busiest link it would hide the others.
     decided = np.zeros_like(per_byte)
     decided[between] = per_byte[between]
-    chosen = spread(taken, bytes_, decided, generator)
-    picked = [mine[number % len(mine)] for mine, number in zip(dealt, chosen.tolist(), strict=True)]
-    sports = iter([path.flow.sport or 0 for path in picked])
+    generator = np.random.default_rng(seed)
+    sports, way = ways.dealt(_choice(ways, decided, generator))
     ends = np.repeat(np.array(list(known_pairs)), flows, axis=0)
-    rows = np.arange(len(dealt))
-    moved = Transfers(ends[:, 0], ends[:, 1], bytes_, rows, np.zeros_like(rows))
+    rows = np.arange(len(ends))
+    moved = Transfers(ends[:, 0], ends[:, 1], np.ones(len(ends)), rows, np.zeros_like(rows))
     bound_us = cut_bound(routing, moved, nic_parts(routing.fabric)).time_us
 
-    def busiest(links: Ints) -> tuple[float, float]:
+    def busiest(taken: Ints) -> tuple[float, float]:
         """(us of the busiest link, flows on the fullest link between switches)."""
+        links = ways.links[taken]
         flows_on = np.bincount(links[links >= 0], minlength=len(per_byte))
         return float((flows_on * per_byte).max()), float(flows_on[between].max(initial=0))
 
-    all_links = _links([known for known in known_pairs.values() for _ in range(flows)])
-    width = all_links.shape[1]
-    drawn = [busiest(all_links[rows, generator.integers(0, width, len(rows))]) for _ in range(_DRAWS)]
+    # (draws, pairs x flows)
+    random = np.concatenate(
+        [each[generator.integers(0, len(each), (_DRAWS, flows))] for each in ways.way_of_port], axis=1
+    )
+    drawn = [busiest(taken) for taken in random]
     random_us, random_sharing = np.mean(drawn, axis=0).tolist()
-    chosen_us, sharing = busiest(taken[rows, chosen])
+    chosen_us, sharing = busiest(way)
     return SportPlan(
-        sports={pair: tuple(next(sports) for _ in range(flows)) for pair in known_pairs},
+        sports={pair: tuple(sports[at * flows : (at + 1) * flows]) for at, pair in enumerate(known_pairs)},
         short=short,
         efficiency=bound_us / chosen_us,
         random_efficiency=bound_us / random_us,
@@ -157,13 +152,75 @@ def choose_sports(paths: Iterable[ProbedPath], routing: Routing, flows: int, *, 
     )
 
 
-def _links(of_flow: list[list[ProbedPath]]) -> Ints:
-    """(F, K, H) directed links of candidates, in a flow with fewer the same again and again; -1 behind the last."""
-    width = max(map(len, of_flow))
-    hops = max(len(path.links) for mine in of_flow for path in mine)
-    found = np.full((len(of_flow), width, hops), -1, dtype=np.int64)
-    for row, mine in enumerate(of_flow):
-        for column in range(width):
-            links = mine[column % len(mine)].links
-            found[row, column, : len(links)] = links
-    return found
+@dataclass(frozen=True)
+class _Ways:
+    """The different paths of each pair.
+
+    Attributes:
+        links: (W, H) directed links of each path, -1 behind the last.
+        sports: (W lists) source ports that take it.
+        of_pair: paths of each pair.
+        way_of_port: path of each probed port of each pair.
+        flows: of each pair.
+    """
+
+    links: Ints
+    sports: list[list[int]]
+    of_pair: list[list[int]]
+    way_of_port: list[Ints]
+    flows: int
+
+    @classmethod
+    def of(cls, table: Mapping[tuple[int, int], list[ProbedPath]], flows: int) -> _Ways:
+        hops = max(len(path.links) for known in table.values() for path in known)
+        links: list[list[int]] = []
+        sports: list[list[int]] = []
+        of_pair, way_of_port = [], []
+        for known in table.values():
+            number: dict[tuple[int, ...], int] = {}
+            for path in known:
+                if path.links not in number:
+                    number[path.links] = len(links)
+                    links.append([*path.links, *[-1] * (hops - len(path.links))])
+                    sports.append([])
+                sports[number[path.links]].append(path.flow.sport or 0)
+            of_pair.append(list(number.values()))
+            way_of_port.append(np.array([number[path.links] for path in known]))
+        return cls(np.array(links), sports, of_pair, way_of_port, flows)
+
+    def dealt(self, chosen: list[int]) -> tuple[list[int], Ints]:
+        """(source port, path) of each flow: a port of the chosen path, or of another where that one has none left."""
+        left = [list(reversed(ports)) for ports in self.sports]
+        found = np.array(chosen)
+        late = []
+        sports = [0] * len(chosen)
+        for flow, way in enumerate(chosen):
+            if left[way]:
+                sports[flow] = left[way].pop()
+            else:
+                late.append(flow)
+        for flow in late:
+            found[flow] = max(self.of_pair[flow // self.flows], key=lambda way: len(left[way]))
+            sports[flow] = left[found[flow]].pop()
+        return sports, found
+
+
+def _choice(ways: _Ways, per_byte: Floats, generator: np.random.Generator) -> list[int]:
+    """Path of each flow; a path that more flows choose than it has ports is closed to those, and all choose again."""
+    options = [list(ways.of_pair[pair]) for pair in range(len(ways.of_pair)) for _ in range(ways.flows)]
+    chosen: list[int] = []
+    for _ in range(_PASSES):
+        width = max(map(len, options))
+        padded = np.array([(mine * width)[:width] for mine in options])
+        picked = spread(ways.links[padded], np.ones(len(options)), per_byte, generator)
+        chosen = padded[np.arange(len(options)), picked].tolist()
+        taken: Counter[int] = Counter()
+        full = False
+        for flow, way in enumerate(chosen):
+            taken[way] += 1
+            if taken[way] > len(ways.sports[way]) and len(options[flow]) > 1:
+                options[flow].remove(way)
+                full = True
+        if not full:
+            break
+    return chosen

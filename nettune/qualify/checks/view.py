@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from nettune.elements import ElementId
 from nettune.errors import InputError
@@ -20,6 +22,7 @@ _IB = "/sys/class/infiniband/"
 _NET = "/sys/class/net/"
 _PCI = "/sys/bus/pci/devices/"
 LSPCI = "lspci -Dvvv"
+IP_LINK = "ip -j -d -s -s link"
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,33 @@ class HostView:
 
     @cached_property
     def net_files(self) -> dict[str, dict[str, str]]:
-        """Interface -> path below its folder -> text."""
-        return _by_first(self._trees[_NET])
+        """Interface -> path below its folder -> text, with `mtu` and `operstate` of `ip` where it was run.
+
+        /sys may have been mounted in another network namespace: it is believed only of interfaces that `ip` shows with
+        the same address.
+        """
+        of_sys = _by_first(self._trees[_NET])
+        links = self.ip_links
+        if not links:
+            return of_sys
+        found: dict[str, dict[str, str]] = {}
+        for name, row in links.items():
+            files = of_sys.get(name, {})
+            if files.get("address", "").strip() not in {"", row.get("address")}:
+                files = {}  # another namespace's interface of that name
+            told = {key: str(row[key]).lower() for key in ("mtu", "operstate") if key in row}
+            found[name] = {**files, **told}
+        return found
+
+    @cached_property
+    def ip_links(self) -> dict[str, dict[str, Any]]:
+        """Interface -> its row of `ip -j link`."""
+        try:
+            rows = json.loads(self.text(IP_LINK) or "[]")
+        except (ValueError, RecursionError):
+            return {}
+        rows = rows if isinstance(rows, list) else []
+        return {str(row["ifname"]): row for row in rows if isinstance(row, dict) and row.get("ifname")}
 
     @cached_property
     def real_paths(self) -> dict[str, str]:

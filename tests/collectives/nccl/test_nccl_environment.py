@@ -138,6 +138,9 @@ def test_a_job_script() -> None:
         ("export NCCL_IB_TC='a b' NCCL_IB_SL=a\\ b\n", {"NCCL_IB_TC": "a b", "NCCL_IB_SL": "a b"}),
         ('export NCCL_IB_TC="1\n2"\nexport NCCL_IB_SL=3', {"NCCL_IB_TC": "1\n2", "NCCL_IB_SL": "3"}),
         ("export NCCL_IB_TC=1 \\\n  NCCL_IB_SL=2", {"NCCL_IB_TC": "1", "NCCL_IB_SL": "2"}),
+        ("A=1\nexport NCCL_IB_TC=${A}2 NCCL_IB_SL=$A\n", {"NCCL_IB_TC": "12", "NCCL_IB_SL": "1"}),
+        ("export NCCL_HOSTID=`unclosed\n", {"NCCL_HOSTID": "`unclosed\n"}),
+        ("NCCL_HOSTID=a\nNCCL_HOSTID+=b\nexport NCCL_HOSTID\n", {"NCCL_HOSTID": "ab"}),
         ("A='$B'; export NCCL_HOSTID=$A", {"NCCL_HOSTID": "$B"}),
         ("export NCCL_IB_TC='unclosed\nexport NCCL_IB_SL=2", {"NCCL_IB_TC": "unclosed\nexport NCCL_IB_SL=2"}),
     ],
@@ -145,6 +148,13 @@ def test_a_job_script() -> None:
 def test_shells(script: str, expected: dict[str, str]) -> None:
     """Quotes, continued lines, exports before and after, the last of two."""
     assert in_force("job.sh", script, Form.SCRIPT) == expected
+
+
+def test_lines_are_counted_through_quotes_and_continuations() -> None:
+    """A finding leads to the right line."""
+    script = 'A="1\n2\\\n3"\nB=\\\n4\nC=`a\nb`\nexport NCCL_IB_SL=2\n'
+    [setting] = read_text("job.sh", script, Form.SCRIPT).settings
+    assert setting.line == script.splitlines().index("export NCCL_IB_SL=2") + 1
 
 
 def test_a_process_and_its_configuration_file(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectives.nccl.firstcause import lint_logs
+from collectives.nccl.symptoms import time_of
 from nettune.checks import Finding, Status, exit_code, worst_first
 
 # Made by reading each log and its .src: (file, status, check, line of the first cause, element).
@@ -144,6 +145,7 @@ def test_the_default_timeout_is_the_versions() -> None:
 def test_a_peer_that_several_hosts_name_is_to_blame() -> None:
     """Three hosts get no answer from one that says nothing itself: it is named, by its bootstrap address."""
     text = "".join(process(f"h{n}", f"10.0.0.{n}") for n in range(4))
+    text += completion("h0", "10:09:59", "10.0.0.1")
     text += "".join(completion(f"h{n}", "10:10:00", "10.0.0.3") for n in range(3))
     first = lint(text)[0]
     assert str(first.where) == "host/h3"
@@ -240,15 +242,103 @@ def waits(rank: int, sequence: int) -> str:
 def test_ranks_that_wait_for_the_same_operation() -> None:
     """Who is missing is who has no line."""
     first = lint("".join(waits(rank, 42) for rank in range(12) if rank != 5))[0]
-    assert "ranks 0, 1, 2, 3, 4, 6, 7, 8, ... wait for the same one" in first.what
+    assert first.what.startswith(
+        "log:1: rank 0 waited 10 min for ALLREDUCE number 42 of 4 elements; ranks 0, 1, 2, 3,"
+    )
+    assert "4, 6, 7, 8, ... wait for the same one" in first.what
     assert first.evidence["sequences"]["11"] == 42
 
 
 def test_the_rank_that_is_behind() -> None:
     """The lowest number, whoever reports first."""
     first = lint(waits(0, 42) + waits(1, 40) + waits(2, 42))[0]
-    assert "rank 1 waited" in first.what
-    assert first.evidence["line"] == 2
+    assert first.what.startswith("log:2: rank 1 waited 10 min")
+    assert "behind ranks 0, 2 (up to 42)" in first.what
+    assert (first.evidence["line"], first.evidence["watchdog_late"]) == (2, False)
+
+
+def test_progress_without_the_operation() -> None:
+    """The line with the timeout may be cut."""
+    line = (
+        "[rank3]:[E ProcessGroupNCCL.cpp:2] [PG ID 0 PG GUID 0(default_pg) Rank 3]  failure detected by watchdog at work"
+        " sequence id: 7 PG status: last enqueued work: 9, last completed work: 6\n"
+    )
+    assert "rank 3 at operation 7: 6 finished, 9 enqueued" in lint(line)[0].what
+
+
+@pytest.mark.parametrize(
+    ("local", "remote", "says"),
+    [
+        ("::ffff:10.0.1.1", "::ffff:10.0.1.2", ""),
+        ("::ffff:10.0.1.1", "::ffff:10.0.2.2", "different /24 networks"),
+        ("::ffff:10.0.1.1", "fe80::1", "different types"),
+        ("::ffff:10.0.1.1", "fd00::1", "different types"),
+        ("fd00::1", "fd00::2", ""),
+        ("fd00::1", "fe80::2", "different types"),
+        ("torn", "::ffff:10.0.2.2", ""),
+    ],
+)
+def test_what_two_gids_tell(local: str, remote: str, says: str) -> None:
+    """Another network of RoCE v2, or a link-local beside a routed one."""
+    line = completion("a", "10:10:00", "10.0.0.2").rstrip() + f" localGid {local} remoteGids{remote}\n"
+    what = lint(line)[0].what
+    assert ("different" in what) == bool(says)
+    assert says in what
+
+
+@pytest.mark.parametrize(
+    ("line", "check", "says"),
+    [
+        (
+            "NET/IB : mlx5_0:1 async fatal event on QP (0x7): local work queue catastrophic error",
+            "fatal-event",
+            "catastrophic",
+        ),
+        (
+            "NET/IB : mlx5_0:1 async fatal event on QP (0x7): local access violation work queue error",
+            "local-access",
+            "access",
+        ),
+        ("Cuda failure 2 'out of memory'", "cuda-failure", "(out of memory)"),
+        (
+            "Call to connect to 10.0.0.9<4> failed : Connection refused",
+            "socket-error",
+            "(Connection refused)",
+        ),
+    ],
+)
+def test_other_roots(line: str, check: str, says: str) -> None:
+    """With the reason that the log gives."""
+    first = lint(f"a:1:2 [0] x.cc:1 NCCL WARN {line}\n")[0]
+    assert (first.check, first.status) == (f"nccl-{check}", Status.FAIL)
+    assert says in first.what
+
+
+def test_shared_memory_without_a_failure_is_a_warning() -> None:
+    """NCCL prints it and goes on; only a failed launch makes it the cause."""
+    line = "a:1:2 [0] NCCL INFO ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem 79856\n"
+    assert [str(finding.status) for finding in lint(line)] == ["WARN"]
+    assert lint(line + completion("a", "10:10:00", "10.0.0.2"))[0].check == "nccl-retry-exceeded"
+
+
+@pytest.mark.parametrize(
+    ("stamp", "seconds"),
+    [
+        ("[2026-01-01 00:00:10]", 10.0),
+        ("2026-01-01T00:00:10.5Z", 10.5),
+        ("2026-01-01 09:00:00.043 +08:00 [2026-01-01 00:00:10]", 10.0),
+        ("[2026-13-01 00:00:10]", None),
+        ("[2026-02-30 00:00:10]", None),
+        ("12:", None),
+        ("", None),
+    ],
+)
+def test_times_of_stamps(stamp: str, seconds: float | None) -> None:
+    """The last time counts: NCCL's own stands nearest to its prefix; dates that are none are no time."""
+    begin = time_of("2026-01-01 00:00:00")
+    assert begin is not None
+    found = time_of(stamp)
+    assert (None if found is None else found - begin) == seconds
 
 
 SOCKET = "{host}:10:10 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>\n{host}:10:10 [0] NCCL INFO Using network Socket\n"
@@ -262,6 +352,8 @@ def test_sockets_in_place_of_rdma() -> None:
     assert exit_code(lint(SOCKET.format(host="a") + NODES.format(nodes=1))) == 0
     setting = "a:10:10 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
     assert "NCCL_IB_DISABLE=1 says so" in lint(setting + SOCKET.format(host="a"))[0].what
+    setting = "a:10:10 [0] NCCL INFO NCCL_NET set by environment to Socket\n"
+    assert "NCCL_NET=Socket says so" in lint(setting + SOCKET.format(host="a"))[0].what
     absent = "a:10:10 [0] NCCL INFO NET/IB : No device found.\n"
     rdma = "b:10:10 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.2<0>\n"
     what = lint(absent + SOCKET.format(host="a") + rdma)[0].what

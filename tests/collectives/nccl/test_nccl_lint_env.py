@@ -218,6 +218,12 @@ def test_the_traffic_class_is_the_whole_octet() -> None:
         ("NCCL_DEBUG=WARN\nNCCL_DEBUG_SUBSYS=NET", "WARN", "nothing of it is logged"),
         ("NCCL_DEBUG=INFO\nNCCL_DEBUG_FILE=/tmp/log", "WARN", "overwrites"),
         ("TORCH_NCCL_DUMP_ON_TIMEOUT=1\nTORCH_FR_BUFFER_SIZE=0", "WARN", "nothing to dump"),
+        ("NCCL_IB_RESILIENCY_PORT_RECOVERY=1", "WARN", "no port fails over"),
+        ("NCCL_IB_RESILIENCY_PORT_RECOVERY=1\nNCCL_IB_RESILIENCY_PORT_FAILOVER=1", None, ""),
+        ("TORCH_NCCL_BLOCKING_WAIT=1", "WARN", "there is no watchdog"),
+        ("TORCH_NCCL_BLOCKING_WAIT=0", None, ""),
+        ("NCCL_MIN_CTAS=8\nNCCL_MIN_NCHANNELS=4", "WARN", "the stricter one counts"),
+        ("NCCL_DEBUG=INFO\nNCCL_DEBUG_FILE=~/log.%p", "FAIL", "does not expand ~"),
         ("TORCH_FR_BUFFER_SIZE=1\nTORCH_NCCL_TRACE_BUFFER_SIZE=2", "WARN", "two names of one setting"),
     ],
 )

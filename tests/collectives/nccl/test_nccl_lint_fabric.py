@@ -112,6 +112,12 @@ def test_bonds_and_ports_without_cable() -> None:
         builder.port("h0", f"mlx5_{nic}", speed_gbps=400)
     builder.link(("h0", "mlx5_0"), ("leaf0", "p0"))
     assert told("NCCL_IB_HCA=mlx5", builder.build()) == [("FAIL", "host/h0/nic/mlx5_1")]
+    builder = FabricBuilder()
+    builder.node("h0", NodeKind.HOST)
+    for nic in range(2):
+        builder.port("h0", f"mlx5_{nic}", speed_gbps=400)
+    assert told("NCCL_IB_HCA=mlx5", builder.build()) == []
+    assert told("NCCL_IB_HCA==mlx5_0", builder.build()) == [("WARN", "host/h0")]
 
 
 def test_a_beginning_that_is_more_than_one_name() -> None:
@@ -173,6 +179,7 @@ def test_wirings(rail_fabric: Callable[..., Any]) -> None:
     assert not rails_of(fabric(spine=False)).joined
     assert rails_of(fabric(wiring="leaf")).wiring is Wiring.SAME_LEAF
     assert rails_of(fabric(rails=1)).wiring is Wiring.ONE_NIC
+    assert rails_of(fabric(management=True)).wiring is Wiring.MIXED
     large = rails_of(rail_fabric(512))
     assert (large.wiring, large.joined) == (Wiring.PER_RAIL, True)
 

@@ -282,3 +282,18 @@ def test_container_bridges_are_no_data_interfaces(capture_of):
     found = {(f.check, str(f.where)) for f in judge(captures) if f.status is Status.FAIL}
 
     assert found == {("mtu", "host/h2/nic/ens1")}
+
+
+def test_sys_of_another_namespace_is_not_believed(capture_of):
+    """The MTU is that of the interface which `ip` shows, also where /sys shows another one of the same name."""
+
+    def host(name, mtu):
+        files = {"/sys/class/net/eth0/mtu": "1400", "/sys/class/net/eth0/address": "02:00:00:00:00:09",
+                 "/sys/class/net/ens7/mtu": "1300", "/sys/class/net/ens7/operstate": "up"}  # fmt: skip
+        row = f'[{{"ifname":"eth0","mtu":{mtu},"operstate":"UP","address":"02:00:00:00:00:01"}}]'
+        return capture_of(files, {"ip -j -d -s -s link": row}, host=name)
+
+    findings = judge([host(f"h{n}", 1500 if n == 2 else 9000) for n in range(4)])
+
+    assert {str(f.where) for f in findings if f.status is Status.FAIL} == {"host/h2/nic/eth0"}
+    assert {f.what for f in findings if f.status is Status.PASS} == {"MTU of 1 data interfaces: 9000"}

@@ -53,7 +53,8 @@ def _sizes(fleet: Fleet, view: HostView) -> dict[str, tuple[str, int]]:
         bonds = {
             path.rpartition("/")[2] for path in view.capture.files if path.startswith("/proc/net/bonding/")
         }
-        named = {*view.pci_of_net, *bonds} if view.pci_of_net else view.net_files.keys() - {"lo"}
+        devices = view.pci_of_net.keys() & view.net_files.keys()
+        named = devices | bonds if devices else view.net_files.keys() - {"lo"}
         for name, files in view.net_files.items():
             if name not in named:
                 continue
