@@ -62,6 +62,6 @@ def data_ports(view: HostView, named: frozenset[str] | None = None) -> list[Data
         ports = by_group[group]
         # The rate of a port that is down is a leftover; it counts like its active peers.
         best = max((one.port.rate_gbps for one in ports if one.port.active), default=0.0)
-        return 1.0, len(ports), group
+        return best * len(ports), len(ports), group
 
     return sorted(by_group[max(by_group, key=bandwidth)], key=lambda one: one.name)

@@ -96,8 +96,8 @@ class HostView:
             files = of_sys.get(name, {})
             if files.get("address", "").strip() not in {"", row.get("address")}:
                 files = {}  # another namespace's interface of that name
-            told = {key: str(row[key]).lower() for key in ("mtu", "operstate") if key in row}
-            found[name] = {**files, **told}
+            found[name] = dict(files)
+            found[name].update({key: str(row[key]).lower() for key in ("mtu", "operstate") if key in row})
         return found
 
     @cached_property

@@ -297,3 +297,24 @@ def test_sys_of_another_namespace_is_not_believed(capture_of):
 
     assert {str(f.where) for f in findings if f.status is Status.FAIL} == {"host/h2/nic/eth0"}
     assert {f.what for f in findings if f.status is Status.PASS} == {"MTU of 1 data interfaces: 9000"}
+
+
+def test_many_slow_ports_are_no_rails(capture_of):
+    """Rails are the model with most bandwidth, not the one with most ports."""
+    port = "CA '{}'\n\tCA type: {}\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: Polling\n\t\tRate: {}\n"
+    rails = "".join(port.format(f"mlx5_{n}", "MT4129", "Active", 400) for n in range(4))
+    slow = "".join(
+        port.format(f"mlx5_{n}", "MT4125", "Active" if n < 9 else "Down", 25) for n in range(4, 10)
+    )
+
+    assert status_of(judge([capture_of(commands={"ibstat": rails + slow})]), "port-state") == {"PASS"}
+
+
+def test_the_mtu_of_a_port_that_is_down_is_not_judged(sound):
+    """A port that is down shows a small MTU: that is one fault, not two."""
+    down = {f"{IB}/mlx5_0/ports/1/state": "1: DOWN\n", f"{IB}/mlx5_0/ports/1/phys_state": "3: Disabled\n",
+            "/sys/class/net/eth0/mtu": "1500\n"}  # fmt: skip
+    findings = judge([sound(n, files=down if n == 0 else {}) for n in range(4)])
+
+    assert status_of(findings, "mtu") == {"PASS"}
+    assert status_of(findings, "port-state") == {"FAIL"}

@@ -279,6 +279,14 @@ def test_recorded_sonic_configurations(shared, capture_of):
         context = Context(job_env={"NCCL_IB_TC": "106"}, switches={"leaf0": config})
         return {str(f.status) for f in judge([capture_of()], context) if f.check == "roce-switch"}
 
+    def without(**changes):
+        return own | {table: {**own[table], **rows} for table, rows in changes.items()}
+
     assert statuses(own) == {"PASS"}
+    port = own["PORT_QOS_MAP"]["Ethernet0"]
+    assert statuses(without(PORT_QOS_MAP={"Ethernet0": port | {"pfc_enable": "4"}})) == {"FAIL"}
+    assert statuses(without(QUEUE={"Ethernet0|3": {"scheduler": "roce.dwrr"}})) == {"FAIL"}
+    assert statuses(without(WRED_PROFILE={"ROCE_ECN": {"ecn": "ecn_none"}})) == {"FAIL"}
+    assert statuses(without(DSCP_TO_TC_MAP={"ROCE": {"26": "3", "48": "3"}})) == {"WARN"}
     assert statuses(stock) == {"FAIL"}
     assert statuses({}) == {"FAIL"}
