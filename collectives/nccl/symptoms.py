@@ -197,7 +197,7 @@ def time_of(stamp: str) -> float | None:
     year, month, day, hour, minute, second = (int(found[i]) for i in range(1, 7))
     try:
         # Without a zone: only differences of times of one kind are used.
-        moment = datetime(year, month, day, hour, minute, second) - datetime(1970, 1, 1)  # noqa: DTZ001
+        moment = datetime(year, month, day, hour, minute, second) - datetime(1970, 1, 1)  # noqa: DTZ001 (only differences count)
         return moment.total_seconds() + float(f"0.{found[7] or 0}")
     except ValueError:
         return None

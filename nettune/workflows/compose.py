@@ -10,7 +10,7 @@ from nettune.checks import Finding, Status, exit_code, worst_first
 from nettune.errors import InputError
 from nettune.stats import Interval
 from nettune.units import format_rate, format_size
-from nettune.workflows import placed, probed, structure
+from nettune.workflows import linted, placed, probed, structure
 from nettune.workflows import sections as part
 from nettune.workflows.sections import ci, interval
 from reports.document import KeyFigure, Report, Section, Text, Verdict
@@ -52,6 +52,8 @@ def compose(data: Data) -> Report:
     """
     with readable():
         findings = worst_first(Finding.from_json(entry) for entry in data.get("findings", []))
+        if "lint" in data:
+            return linted.report(data, findings, _meta(data))
         fabric = Fabric.from_json(data["fabric"]) if "fabric" in data else None
         return Report(
             title=_title(data),

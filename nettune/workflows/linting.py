@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -18,9 +18,7 @@ from collectives.nccl.lint_env import lint_environment
 from collectives.nccl.variables import NEWEST, parse_version, value_in_force, version_name
 from nettune.checks import Finding, exit_code, worst_first
 from nettune.errors import InputError
-from nettune.workflows.linted import report
 from nettune.workflows.run import Progress, Run, RunResult, open_run, read_results
-from reports import html
 from topology.fabric import Fabric
 
 _LONGEST_LINE = 1 << 20
@@ -104,10 +102,7 @@ def lint_rank_logs(files: Sequence[str], runs: Path, progress: Progress) -> RunR
 def _finish(run: Run, findings: Sequence[Finding]) -> RunResult:
     ordered = worst_first(findings)
     run.data["findings"] = [finding.to_json() for finding in ordered]
-    result = run.finish(exit_code(ordered))
-    own = report(run.data, ordered, result.report.meta)
-    run.dir.write("report.html", html.render(own))
-    return replace(result, report=own)
+    return run.finish(exit_code(ordered))
 
 
 def _environment(wanted: Settings) -> Environment:
