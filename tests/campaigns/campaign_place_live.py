@@ -1,4 +1,4 @@
-"""Predicted beside measured ratio of step times of two maps, on five fabrics in the lab: `make campaign`, about 5 minutes.
+"""Predicted beside measured ratio of step times of two maps, on five fabrics in the lab: `make campaign`, about 6 minutes.
 
 Both sides are medians: predicted p50 over port draws, measured median over initialisations, each of which draws new ports.
 (The objective of a placement is p95, which a few initialisations cannot show.) What gloo over TCP adds to every step, and

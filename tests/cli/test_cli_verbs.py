@@ -26,7 +26,7 @@ PLACED = {
     "max_link_load_bytes", "moves", "orders", "placement",
 }  # fmt: skip
 KEYS = {
-    "discover": {*FOUND, *STRUCTURE, "fabric", "routing"},
+    "discover": {*FOUND, *STRUCTURE, "events", "fabric", "routing"},
     "qualify": FOUND,
     "place": {*FOUND, *PLACED},
     "place-file": {"link_rate_gbps", *PLACED},

@@ -31,9 +31,9 @@ End = tuple[str, str]
 """(node, port)."""
 
 
-# What `ElementId` can name, and text that can be shown.
-_NODE = re.compile(rf"(?:(?!--)[^/:\s{UNPRINTABLE}])+")
-_PORT = re.compile(rf"(?:(?!--)[^\s{UNPRINTABLE}])+")
+# What `ElementId` can name, and text that can be shown: no longer than a name may be.
+_NODE = re.compile(rf"(?:(?!--)[^/:\s{UNPRINTABLE}]){{1,1000}}")
+_PORT = re.compile(rf"(?:(?!--)[^\s{UNPRINTABLE}]){{1,1000}}")
 _NUMBERS = (int, float)
 _LARGEST = 2.0**62
 

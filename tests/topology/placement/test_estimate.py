@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,6 +93,30 @@ def test_nics_under_one_leaf_are_one_column(leaves, rings):
 
     assert edges.part.shape[2] == 1
     assert edges.bytes_.tolist() == [2e6] * 4
+
+
+def test_more_connections_spread_better(leaves, rings):
+    """The same bytes over 16 connections: the fullest uplink has less."""
+    costs = []
+    for connections in (1, 16):
+        traffic = rings(8, ([[0, 4], [1, 5], [2, 6], [3, 7]], 1e7))
+        traffic.phases = [dataclasses.replace(one, connections=connections) for one in traffic.phases]
+        problem = problem_on(leaves([4, 4], 4, up_gbps=[50, 50]), traffic)
+        costs.append(Estimate(cut_edges(problem), traffic.phases, 8).cost_us)
+    assert costs[1] < 0.8 * costs[0]
+
+
+def test_other_jobs_bytes_add_to_a_cut(leaves, rings):
+    """One phase that leaves a leaf over one uplink meets all bytes of other jobs there, as the prediction has it."""
+    fabric = leaves([1, 1], 1)
+    background = np.full(fabric.directed_count, 3e6)
+    problem = problem_on(fabric, rings(2, ([[0, 1]], 1e6)), background=background)
+    estimate = Estimate(cut_edges(problem), problem.traffic.phases, 2)
+
+    result = problem.predicted(problem.placement(np.array([0, 1]), ""))
+
+    assert estimate.cost_us == pytest.approx(result.time_us[2])
+    assert estimate.cost_us == pytest.approx(4e6 * 8e-3 / 100)
 
 
 def test_the_fullest_cable():

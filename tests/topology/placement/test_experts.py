@@ -23,6 +23,14 @@ def test_hot_experts_are_kept_apart():
     assert found.cost_in_order == pytest.approx(13.5)
 
 
+def test_exchanges_mend_what_largest_first_leaves():
+    """3 3 2 2 2 0 on two ranks: largest first ends at 7 and 5, both have 6 after one exchange."""
+    found = place_experts(np.array([3.0, 3, 2, 2, 2, 0]), 2)
+
+    assert found.cost == pytest.approx(3.0)
+    assert found.bound == pytest.approx(3.0)
+
+
 def test_an_expert_goes_where_its_tokens_come_from():
     """Tokens of a rank's own experts use no NIC."""
     sent = np.array([[0.0, 8.0], [8.0, 0.0]])

@@ -16,6 +16,7 @@ from topology.cuts import host_parts, nic_parts
 from topology.fabric import NodeKind
 from topology.loads import predict
 from topology.placement.bound import cut_bound, lower_bound_us
+from topology.placement.crossing import crossing_bytes
 from topology.placement.mapping import Placement
 from topology.placement.problem import Problem
 from topology.routing import Routing
@@ -161,6 +162,17 @@ def test_what_must_cross_shares_all_uplinks(clos):
     edges = [(a, b, 1e6) for a, b in itertools.permutations(range(4), 2)]
 
     assert bound_of(clos(2, 1, 2, uplink_gbps=0.05), step(4, edges)) == pytest.approx(8 * US_PER_MB_AT_01)
+
+
+def test_a_ring_leaves_every_piece_that_it_touches():
+    """A ring of 8 on pieces of 2 crosses four times at least, and a chain of 8 half as often by the same argument."""
+    node = np.arange(8)
+    ring = (node, (node + 1) % 8, np.full(8, 1e6))
+    chain = (node[:-1], node[1:], np.full(7, 1e6))
+
+    assert crossing_bytes(*ring, 8, np.full(4, 2)) == pytest.approx(4e6)
+    assert crossing_bytes(*chain, 8, np.full(4, 2)) >= 2e6
+    assert crossing_bytes(*ring, 8, np.array([8, 1])) == 0
 
 
 def test_computation_holds_a_phase_up(clos):

@@ -57,3 +57,24 @@ def test_the_price_is_what_predict_says(clos, seed, per_host, others):
         if step % 2 == 0:
             prices.accept()
             hosts = trial
+
+
+def test_nothing_is_left_where_nobody_is(clos):
+    """After many moves over spare hosts rounding leaves no bytes on their links, which would meet other jobs' bytes."""
+    generator = np.random.default_rng(5)
+    fabric = clos(4, 2, 2)
+    routing = Routing.shortest_paths(fabric)
+    background = np.zeros(fabric.directed_count)
+    problem = Problem(routing, Traffic(4, generator), fabric.hosts, draws=5, background=background)
+    prices = Prices(problem)
+    for _ in range(60):
+        trial = generator.permutation(8)[:4]
+        prices.price(trial)
+        prices.accept()
+    empty = [
+        fabric.out_of_port[problem.port_of_place[slot, 0]] for slot in set(range(8)) - set(trial.tolist())
+    ]
+
+    assert all(
+        state.forced[link] == state.forced[link ^ 1] == 0 for state in prices._states for link in empty
+    )

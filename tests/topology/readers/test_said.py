@@ -78,6 +78,16 @@ def test_what_a_terminal_obeys_is_no_name(text: str) -> None:
     assert port_name(text).isprintable()
 
 
+def test_a_name_without_an_end_is_refused() -> None:
+    """Five thousand digits are no name: they would not even sort as a number."""
+    said = Said("a", "x")
+    with pytest.raises(InputError):
+        said.node("1" * 5000, NodeKind.HOST)
+    with pytest.raises(InputError):
+        said.port("leaf0", "1" * 5000)
+    said.node("n" * 1000, NodeKind.HOST)
+
+
 def test_contradictions_are_told_in_words() -> None:
     """Kinds, speeds and lists as a person writes them, at the accelerator that they are about."""
     said = Said("b", "x")
