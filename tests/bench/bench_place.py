@@ -47,9 +47,9 @@ def test_place(benchmark, rail_fabric, hosts, algorithm):
     assert placed.cost_us >= placed.bound_us
 
 
-@pytest.mark.parametrize("hosts", SIZES)
+@pytest.mark.parametrize("hosts", SIZES[1:])
 def test_replace_one_host(benchmark, rail_fabric, hosts):
-    """One host fails; a job on all but a leaf's worth of hosts gets another."""
+    """One host fails; a job on half of the hosts gets another."""
     fabric = rail_fabric(hosts, per_leaf=min(64, hosts // 4), spines=64)
     routing, traffic = Routing.shortest_paths(fabric), job(hosts // 2, "ring")
     before = place(routing, traffic, "depth-first", ranks_per_host=RAILS).placement

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from topology.fabric import Fabric
 
-_FOLDS = re.compile(r"[A-Za-z0-9_.-]+")
+_FOLDS = re.compile(r"(?!.*[0-9]{19})[A-Za-z0-9_.-]+")  # more digits are no number of a hostlist
 _SHORTENED = 8  # hexadecimal digits that keep two shortened names apart
 
 

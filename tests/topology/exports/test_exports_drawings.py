@@ -18,6 +18,7 @@ from nettune.hosts import expand_hosts
 from topology.exports import EXPORTS, export
 from topology.exports.boxes import MAX_BOXES, MAX_LINES, choose_boxes
 from topology.exports.capacity import cable_rails, oversubscription
+from topology.exports.names import folded
 from topology.exports.svg_layout import lay_out, spread_out
 from topology.fabric import Fabric, LinkState
 
@@ -238,3 +239,10 @@ def test_a_spine_over_one_leaf_is_not_without_hosts(clos):
     fabric = clos(leaves=1, spines=1)
     tree = export(fabric, "tree")["fabric.txt"]
     assert tree.endswith("switches above that join nothing more\n   spine0\n")
+
+
+def test_names_of_very_many_digits_are_listed_not_folded():
+    """A hostlist holds numbers; a name of three hundred digits is none, and stays as it is."""
+    names = ["9" * 300, "8" * 300, "h1"]
+    assert folded(names) == ", ".join(names)
+    assert folded(["h1", "h2"]) == "h[1-2]"

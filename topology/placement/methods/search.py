@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from topology.placement.bound import lower_bound_us
 from topology.placement.classes import best_of_all, class_of_slot
 from topology.placement.cutedges import cut_edges
 from topology.placement.estimate import Estimate
@@ -36,6 +37,8 @@ _PRICE_WORK = 100_000_000
 """Numbers that prices add up while swapping by price: some seconds."""
 _MOST_PRICES = 800
 _STARTS = 3
+# A map so near to what no map beats is not improved by price.
+_ENOUGH = 1.02
 # Swaps by price start from maps that cost up to so many times the cheapest.
 _NEAR = 1.1
 _FEW = 64
@@ -128,8 +131,9 @@ def _polished(problem: Problem, candidates: list[Ints], estimate: Estimate, clus
     ordered = sorted(priced.values(), key=lambda one: one[0])
     best, found = ordered[0]
     left = int(min(_MOST_PRICES, _PRICE_WORK / _work(problem)))
+    enough = lower_bound_us(problem) * _ENOUGH
     for number, (price, slots) in enumerate(ordered):
-        if left <= 0 or price.time_us > ordered[0][0].time_us * _NEAR:
+        if left <= 0 or best.time_us <= enough or price.time_us > ordered[0][0].time_us * _NEAR:
             break
         search = _Swaps(problem, prices, classes, (estimate, cluster), problem.seed + number)
         lower, better, used = search.from_(price, slots, left)
