@@ -21,8 +21,8 @@ from nettune.workflows.placed import between_switches
 from nettune.workflows.run import Progress, Run, RunResult, open_run
 from nettune.workflows.verbs import on_lab, read_fabric
 from topology.placement.explaining import explain
-from topology.placement.place import GIVEN, METHODS, OURS, Placed, evaluate, place
-from topology.placement.replacing import replaced
+from topology.placement.place import GIVEN, METHODS, OURS, Placed, evaluate, problem_of, solved
+from topology.placement.replacing import resolved
 from topology.writers import launcher_files
 
 if TYPE_CHECKING:
@@ -106,13 +106,11 @@ def _placed(run: Run, routing: Routing, traffic: JobTraffic, asked: Asked) -> Ru
     parent = None if asked.parent is None else placeinput.read_placement(asked.parent, fabric)
     options, notes = _options(routing, traffic, asked, parent)
     with run.step("place"):
-        if parent is None:
-            chosen = place(routing, traffic, asked.method, seed=run.seed, **options)
-        else:
-            chosen = replaced(routing, traffic, parent, seed=run.seed, **options)
+        problem = problem_of(routing, traffic, seed=run.seed, **options)
+        chosen = solved(problem, asked.method) if parent is None else resolved(problem, parent)
     with run.step("other orders"):
         names = [name for name in (OURS, *ORDERS) if name != asked.method]
-        others = {name: place(routing, traffic, name, seed=run.seed, **options) for name in names}
+        others = {name: solved(problem, name) for name in names}
         if asked.evaluate is not None:
             others[GIVEN] = _evaluated(routing, traffic, asked.evaluate, options, run.seed)
     before = GIVEN if GIVEN in others else min(ORDERS, key=lambda name: _cost(others, chosen, name))
@@ -151,7 +149,7 @@ def _placed(run: Run, routing: Routing, traffic: JobTraffic, asked: Asked) -> Ru
 def _options(
     routing: Routing, traffic: JobTraffic, asked: Asked, parent: Placement | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Arguments of `place` that hold for every order, and what to note about them."""
+    """Arguments of `problem_of` that hold for every order, and what to note about them."""
     fabric = routing.fabric
     excluded, pins = expand_hosts(asked.exclude), placeinput.read_pins(asked.pins)
     placeinput.check_hosts(fabric, excluded, "--exclude")

@@ -18,7 +18,7 @@ from nettune.workflows.run import Run
 from nettune.workflows.training import Training
 from sweeps.grid import sweep
 from sweeps.knob import Knob
-from topology.placement.place import AGAINST, BASELINES, OURS, place
+from topology.placement.place import AGAINST, BASELINES, OURS, problem_of, solved
 from topology.routing import Routing
 from topology.traffic import StepTraffic
 
@@ -76,7 +76,8 @@ def placed(
 ) -> Orders:
     """Place a job by several methods; key placements. Random is another order in each initialisation."""
     with run.step("place"):
-        results = {name: place(routing, traffic, name, excluded=excluded, seed=run.seed) for name in methods}
+        problem = problem_of(routing, traffic, excluded=excluded, seed=run.seed)
+        results = {name: solved(problem, name) for name in methods}
     run.data["placements"] = {name: one.to_json(routing) for name, one in results.items()}
     orders: Orders = {name: one.placement.hosts(routing.fabric) for name, one in results.items()}
     if AGAINST in orders:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -93,10 +93,23 @@ def problem_of(
     background: Floats | None = None,
     even_pods: bool = False,
 ) -> Problem:
-    """The problem that `place` solves; see there.
+    """A job on a fabric as methods take it; `solved` may be asked for several of them.
+
+    Args:
+        routing: forwarding state with its fabric.
+        traffic: the step's communication.
+        excluded: hosts that must stay empty.
+        ranks_per_host: consecutive ranks on a host; left out, `topology.placement.slots.derived_ranks_per_host` decides.
+        draws: port draws behind the percentiles.
+        seed: of every random choice.
+        domain: consecutive ranks whose traffic among each other is not in the traffic; left out, the traffic says it.
+        pins: rank -> host that it, and with it its node, must be on.
+        background: (2L,) bytes of other jobs on each directed link while one step lasts.
+        even_pods: an even number of nodes in each pod, for NCCL_CROSS_NIC=2.
 
     Raises:
-        InputError: as `place`.
+        InputError: an unknown host, sizes that do not fit each other, too few hosts that reach each other, pins that
+            contradict each other.
     """
     fabric = routing.fabric
     for host in excluded:
@@ -113,53 +126,38 @@ def problem_of(
         if host not in left_out and (not len(fabric.gpus.host) or gpus[fabric.node_row(host)] >= per_host)
     )
     return Problem(
-        routing, traffic, hosts, per_host, draws, seed,
-        domain=together, pins=dict(pins or {}), background=background, even_pods=even_pods,
+        routing, traffic, hosts, per_host, draws, seed, domain=together, pins=dict(pins or {}), background=background,
+        even_pods=even_pods, excluded=tuple(excluded),
     )  # fmt: skip
 
 
-def place(
-    routing: Routing,
-    traffic: StepTraffic,
-    method: str = "nettune",
-    *,
-    excluded: Sequence[str] = (),
-    ranks_per_host: int | None = None,
-    draws: int = 100,
-    seed: int = 0,
-    domain: int | None = None,
-    pins: Mapping[int, str] | None = None,
-    background: Floats | None = None,
-    even_pods: bool = False,
-) -> Placed:
-    """Place a job on a fabric.
+def solved(problem: Problem, method: str = OURS) -> Placed:
+    """A map of a problem by one of `METHODS`.
+
+    Raises:
+        InputError: an unknown method; as `topology.loads.predict`.
+        UnknownPathError: two hosts have no route between them.
+    """
+    if method not in METHODS:
+        raise InputError(f"placement method {method!r} is not known; known: {', '.join(METHODS)}")
+    slots = import_module(METHODS[method]).order(problem)
+    return priced(problem, problem.placement(slots, method))
+
+
+def place(routing: Routing, traffic: StepTraffic, method: str = OURS, **options: Any) -> Placed:
+    """Place a job on a fabric by one method.
 
     Args:
         routing: forwarding state with its fabric.
         traffic: the step's communication.
         method: one of `METHODS`.
-        excluded: hosts that must stay empty.
-        ranks_per_host: consecutive ranks on a host; left out, `topology.placement.slots.derived_ranks_per_host` decides.
-        draws: port draws behind the percentiles.
-        seed: of every random choice.
-        domain: consecutive ranks whose traffic among each other is not in the traffic; left out, the traffic says it.
-        pins: rank -> host that it, and with it its node, must be on.
-        background: (2L,) bytes of other jobs on each directed link while one step lasts.
-        even_pods: an even number of nodes in each pod, for NCCL_CROSS_NIC=2.
+        **options: as `problem_of` takes them.
 
     Raises:
-        InputError: an unknown method or host, sizes that do not fit each other, too few hosts that reach each other,
-            pins that contradict each other.
+        InputError: as `problem_of` and `solved`.
         UnknownPathError: two hosts have no route between them.
     """
-    if method not in METHODS:
-        raise InputError(f"placement method {method!r} is not known; known: {', '.join(METHODS)}")
-    problem = problem_of(
-        routing, traffic, excluded=excluded, ranks_per_host=ranks_per_host, draws=draws, seed=seed, domain=domain,
-        pins=pins, background=background, even_pods=even_pods,
-    )  # fmt: skip
-    slots = import_module(METHODS[method]).order(problem)
-    return priced(problem, replace(problem.placement(slots, method), excluded=tuple(excluded)))
+    return solved(problem_of(routing, traffic, **options), method)
 
 
 def priced(problem: Problem, placement: Placement) -> Placed:
@@ -169,7 +167,7 @@ def priced(problem: Problem, placement: Placement) -> Placed:
         InputError: as `topology.loads.predict`.
         UnknownPathError: two hosts have no route between them.
     """
-    return Placed(placement, problem.predicted(placement), lower_bound_us(problem), problem)
+    return Placed(placement, problem.predicted(placement), problem.bound_us, problem)
 
 
 def evaluate(

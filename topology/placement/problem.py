@@ -17,6 +17,7 @@ import numpy as np
 from nettune.errors import InputError
 from topology.leafgroups import leaf_groups
 from topology.loads import predict
+from topology.placement.bound import lower_bound_us
 from topology.placement.mapping import Placement, nic_table
 from topology.placement.slots import hosts_in_a_unit, pinned_nodes, slots_of
 
@@ -48,6 +49,7 @@ class Problem:
         domain: consecutive ranks whose traffic among each other the traffic leaves out.
         pins: rank -> host that it, and with it its node, must be on.
         background: (2L,) bytes of other jobs while one step lasts; None where there are none.
+        excluded: hosts of the fabric that must stay empty; none of them is in `hosts`.
         even_pods: keep the number of nodes in each pod even. With NCCL_CROSS_NIC=2 and an even number of channels odd
             nodes swap the channels of a pair (NCCL src/graph/connect.cc); an odd number in one pod turns the rails around
             in the next.
@@ -67,6 +69,7 @@ class Problem:
     pins: Mapping[int, str] = field(default_factory=dict)
     background: Floats | None = None
     even_pods: bool = False
+    excluded: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.ranks_per_host < 1 or self.domain < 1:
@@ -164,6 +167,11 @@ class Problem:
         return table[self.slots].reshape(len(self.slots), -1)
 
     @cached_property
+    def bound_us(self) -> float:
+        """Lower bound of the step's communication time over all maps of the problem."""
+        return lower_bound_us(self)
+
+    @cached_property
     def results(self) -> dict[bytes, NetworkResult]:
         """Predictions that were made, by the bytes of the NIC column: at scale one takes seconds."""
         return {}
@@ -216,4 +224,5 @@ class Problem:
         rows = self.rows[self.slots[slot_of_unit]].ravel()[: self.nodes]
         host = np.repeat(rows, self.ranks_per_host)[: self.traffic.ranks]
         gpu = np.tile(np.arange(self.ranks_per_host), self.nodes)[: self.traffic.ranks]
-        return Placement(host, gpu, self.nics(slot_of_unit), method, tuple(sorted(self.pins)))
+        pinned = tuple(sorted(self.pins))
+        return Placement(host, gpu, self.nics(slot_of_unit), method, pinned, self.excluded)

@@ -19,8 +19,6 @@ from topology.placement.place import METHODS, OURS, Placed, priced, problem_of
 from topology.placement.pricing import predicted_price
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from topology.placement.mapping import Placement
@@ -43,7 +41,6 @@ def replaced(
     traffic: StepTraffic,
     parent: Placement,
     *,
-    excluded: Sequence[str] = (),
     threshold: float = THRESHOLD,
     ranks_per_host: int | None = None,
     **options: Any,
@@ -54,30 +51,38 @@ def replaced(
         routing: forwarding state with its fabric.
         traffic: the step's communication.
         parent: the map that the job has.
-        excluded: hosts that must be left, the failed one among them.
         threshold: share of the kept map's time that a map made anew must gain.
         ranks_per_host: left out, the most that a host of the parent has.
-        **options: draws, seed, domain, pins, background, even_pods, as in `topology.placement.place.place`.
+        **options: as in `topology.placement.place.problem_of`; the failed host is one of `excluded`.
 
     Raises:
         InputError: as `place`; a parent of another number of ranks, a threshold below 0.
         UnknownPathError: two hosts have no route between them.
     """
-    if parent.ranks != traffic.ranks:
-        raise InputError(f"the map to keep has {parent.ranks} ranks, the job {traffic.ranks}")
+    per_host = ranks_per_host or int(np.unique(parent.host, return_counts=True)[1].max())
+    problem = problem_of(routing, traffic, ranks_per_host=per_host, **options)
+    return resolved(problem, parent, threshold)
+
+
+def resolved(problem: Problem, parent: Placement, threshold: float = THRESHOLD) -> Placed:
+    """`replaced` for a problem that is at hand: one without the hosts that must be left.
+
+    Raises:
+        InputError: a parent of another number of ranks, a threshold below 0; as `topology.loads.predict`.
+        UnknownPathError: two hosts have no route between them.
+    """
+    if parent.ranks != problem.traffic.ranks:
+        raise InputError(f"the map to keep has {parent.ranks} ranks, the job {problem.traffic.ranks}")
     if not threshold >= 0:
         raise InputError(
             f"a threshold of {threshold} is below 0; give the share of the time that moves must gain"
         )
-    per_host = ranks_per_host or int(np.unique(parent.host, return_counts=True)[1].max())
-    problem = problem_of(routing, traffic, excluded=excluded, ranks_per_host=per_host, **options)
     kept = _kept(problem, parent)
     anew = settled(problem, import_module(METHODS[OURS]).order(problem), parent)
     chosen, method = kept, KEPT
     if predicted_price(problem, anew).time_us < predicted_price(problem, kept).time_us * (1 - threshold):
         chosen, method = anew, OURS
-    placement = problem.placement(chosen, method)
-    return priced(problem, replace(placement, excluded=tuple(excluded), parent=parent.host))
+    return priced(problem, replace(problem.placement(chosen, method), parent=parent.host))
 
 
 def settled(problem: Problem, slots: Ints, parent: Placement) -> Ints:

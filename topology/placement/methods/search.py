@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topology.placement.bound import lower_bound_us
 from topology.placement.classes import best_of_all, class_of_slot
 from topology.placement.cutedges import cut_edges
 from topology.placement.estimate import Estimate
@@ -131,7 +130,7 @@ def _polished(problem: Problem, candidates: list[Ints], estimate: Estimate, clus
     ordered = sorted(priced.values(), key=lambda one: one[0])
     best, found = ordered[0]
     left = int(min(_MOST_PRICES, _PRICE_WORK / _work(problem)))
-    enough = lower_bound_us(problem) * _ENOUGH
+    enough = problem.bound_us * _ENOUGH
     for number, (price, slots) in enumerate(ordered):
         if left <= 0 or best.time_us <= enough or price.time_us > ordered[0][0].time_us * _NEAR:
             break
