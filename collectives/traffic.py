@@ -105,6 +105,11 @@ class JobTraffic:
         """Number of ranks."""
         return self.job.ranks
 
+    @property
+    def domain(self) -> int:
+        """Consecutive ranks whose traffic among each other is left out: a placement must keep them together."""
+        return self.job.domain
+
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """What each phase does."""

@@ -47,6 +47,7 @@ def folder(tmp_path_factory):
         "pieces.json": fabric_json(pieces=2),
         "job.toml": JOB.format(dp=4),
         "job16.toml": JOB.format(dp=8),
+        "domain.toml": "domain = 2\n" + JOB.format(dp=4),
         "odd.toml": "ranks = 7\n" + JOB.format(dp=4),
         "hosts.txt": "\n".join(hosts),
         "few.txt": "\n".join(hosts[:3]),
@@ -160,6 +161,7 @@ class Words(HTMLParser):
 MISTAKES = {
     "does not fit": (["job16.toml"], "16 ranks need 16 hosts, and 8 are left; where ranks share a host, give --ranks-per-host"),
     "sizes do not multiply": (["odd.toml"], "odd.toml:1: job: ranks = 7 does not fit"),
+    "domain wider than a host": (["domain.toml", "--ranks-per-host", "1"], "2 hosts in one accelerator domain"),
     "two pieces": (["--fabric", "pieces.json"], "2 pieces without a cable"),
     "everything excluded": (["--exclude", "h[0-7]"], "no host is left"),
     "too many excluded": (["--exclude", "h[0-1]", "--ranks-per-host", "1"], "8 ranks need 8 hosts; 6 are left"),
