@@ -87,6 +87,25 @@ class Finding:
             raise InputError(f"not a finding: {type(error).__name__}: {error}") from error
 
 
+def held(check: str, what: str, evidence: dict[str, Any] | None = None) -> Finding:
+    """A rule that was applied to the whole fabric and held."""
+    return Finding(
+        check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence or {}
+    )
+
+
+def unknown(check: str, where: ElementId, what: str, evidence: dict[str, Any] | None = None) -> Finding:
+    """A rule that could not be applied; the verdict does without it."""
+    return Finding(
+        check=check,
+        status=Status.UNKNOWN,
+        where=where,
+        what=what,
+        evidence=evidence or {},
+        required=False,
+    )
+
+
 class Check(Protocol[Source_contra]):
     """A named rule that reads one source (captures, probe results, ...) and returns findings."""
 

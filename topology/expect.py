@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 from nettune.units import format_rate
+from nettune.wording import some
 from topology.columns import NodeKind
 from topology.matching import match, other_style
 from topology.naming import natural_key
 from topology.schedulertree import against_cables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from topology.readers.said import End, PortSaid, Said
-
-_SHOWN = 5
 
 
 def expect(found: Said, plan: Said, judged: Sequence[Finding] = ()) -> list[Finding]:
@@ -118,7 +117,7 @@ class _Comparison:
                 "plan-nodes",
                 Status.FAIL,
                 ElementId.fabric(),
-                f"{len(absent)} nodes of {self._file} were not found: {_some(absent)}",
+                f"{len(absent)} nodes of {self._file} were not found: {some(sorted(absent))}",
                 evidence={"nodes": sorted(absent)},
                 fix="switch them on, capture them, or take them out of the plan",
             )
@@ -193,7 +192,7 @@ class _Comparison:
                 "plan-nodes",
                 Status.WARN,
                 ElementId.fabric(),
-                f"{len(outside)} cabled nodes are not in {self._file}: {_some(outside)}",
+                f"{len(outside)} cabled nodes are not in {self._file}: {some(sorted(outside))}",
                 evidence={"nodes": sorted(outside)},
                 fix="add them to the plan, or leave them out with its filters",
             )
@@ -290,10 +289,3 @@ def _is_host(said: Said, name: str) -> bool:
 
 def _end(end: End) -> str:
     return f"{end[0]}:{end[1]}"
-
-
-def _some(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    return ", ".join(ordered[:_SHOWN]) + (
-        f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
-    )

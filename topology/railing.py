@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from topology.columns import NodeKind
 from topology.discovery.rails import rails_of
-from topology.discovery.rows import natural
 from topology.matching import is_anonymous
+from topology.naming import natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ def _by_names(said: Said, nics: Mapping[str, Sequence[str]]) -> tuple[dict[tuple
     by_leaf = _by_leaves(said, nics)
     if by_leaf is not None:
         return by_leaf, "by leaf: NICs have no names of their own"
-    lists = Counter(tuple(sorted(names, key=natural)) for names in nics.values())
+    lists = Counter(tuple(sorted(names, key=natural_key)) for names in nics.values())
     usual, hosts = lists.most_common(1)[0]
     place = {name: rail for rail, name in enumerate(usual)}
     if 2 * hosts > len(nics) and all(name in place for names in nics.values() for name in names):
@@ -95,7 +95,7 @@ def _by_leaves(said: Said, nics: Mapping[str, Sequence[str]]) -> dict[tuple[str,
     }
     if any(len(set(of_host)) < len(of_host) for of_host in leaves.values()):
         return None
-    usual = Counter(tuple(sorted(of_host, key=natural)) for of_host in leaves.values())
+    usual = Counter(tuple(sorted(of_host, key=natural_key)) for of_host in leaves.values())
     rail: dict[str, int] = {}
     for of_pod, _ in usual.most_common():
         if not any(leaf in rail for leaf in of_pod):

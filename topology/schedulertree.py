@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nettune.checks import Finding, Status
+from nettune.checks import Finding, Status, held, unknown
 from nettune.elements import ElementId
+from nettune.wording import some
 from topology.columns import NodeKind
 from topology.matching import match
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 CHECK = "scheduler-tree"
 _MIN_HOSTS = 3
-_SHOWN = 5
 
 
 def against_cables(said: Said, trees: Sequence[Said], status: Status = Status.WARN) -> Said:
@@ -76,12 +76,10 @@ def _compared(said: Said, tree: Said, names: Mapping[str, str], status: Status) 
         return findings
     if not compared:
         what = f"no leaf of {tree.source} can be told in the wiring by its name or by most of its hosts"
-        findings.append(
-            Finding(check=CHECK, status=Status.UNKNOWN, where=ElementId.fabric(), what=what, required=False)
-        )
+        findings.append(unknown(CHECK, ElementId.fabric(), what))
     elif not any(finding.check == CHECK for finding in findings):
         what = f"{compared} hosts are under the leaves of {tree.source} that they are cabled to"
-        findings.append(Finding(check=CHECK, status=Status.PASS, where=ElementId.fabric(), what=what))
+        findings.append(held(CHECK, what))
     return findings
 
 
@@ -119,14 +117,13 @@ def _absent(said: Said, tree: Said, names: Mapping[str, str]) -> list[Finding]:
     for missing, whose, lack, fix in cases:
         if missing:
             ordered = sorted(missing)
-            more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
             findings.append(
                 Finding(
                     check="scheduler-hosts",
                     status=Status.WARN,
                     where=ElementId.host(ordered[0]) if len(ordered) == 1 else ElementId.fabric(),
                     what=f"{len(ordered)} {'host' if len(ordered) == 1 else 'hosts'} {whose} "
-                    f"{'is' if len(ordered) == 1 else 'are'} {lack}: {', '.join(ordered[:_SHOWN])}{more}",
+                    f"{'is' if len(ordered) == 1 else 'are'} {lack}: {some(ordered)}",
                     evidence={"hosts": ordered},
                     fix=fix,
                 )

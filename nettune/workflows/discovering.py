@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from nettune.checks import Finding, Status, exit_code, worst_first
+from nettune.checks import Finding, Status, exit_code, unknown, worst_first
 from nettune.elements import ElementId
 from nettune.errors import InputError
 from nettune.hosts import expand_hosts
 from nettune.lab import Lab
 from nettune.launch import Launcher, create
 from nettune.launch import run as run_commands
+from nettune.wording import some
 from nettune.workflows import exporting
 from nettune.workflows.cluster import discover_lab
 from nettune.workflows.run import Progress, Run, RunResult, open_run
@@ -45,7 +46,6 @@ from topology.routing import Routing
 
 _LIVE = "live"
 _STDIN = "-"
-_SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,14 +211,13 @@ def _kinds_not_told(said: Said) -> list[Finding]:
     names = [name for name, node in said.nodes.items() if node.kind is None]
     if not names:
         return []
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     whether = "is a host or a switch: it is" if len(names) == 1 else "are hosts or switches: they are"
     return [
         Finding(
             check="node-kinds",
             status=Status.UNKNOWN,
             where=ElementId.fabric(),
-            what=f"no source tells whether {', '.join(names[:_SHOWN])}{more} {whether} taken for "
+            what=f"no source tells whether {some(names)} {whether} taken for "
             f"{'a host' if len(names) == 1 else 'hosts'}",
             evidence={"nodes": names},
             required=False,
@@ -259,9 +258,7 @@ def _about(said: Said) -> dict[str, Any]:
 
 def _not_judged(said: Said) -> list[Finding]:
     what = f"{said.format} tells who is near whom, but no ports, counts or speeds of cables: none is judged"
-    return [
-        Finding(check="structure", status=Status.UNKNOWN, where=ElementId.fabric(), what=what, required=False)
-    ]
+    return [unknown("structure", ElementId.fabric(), what)]
 
 
 def _keep_results(run: Run, found: _Found) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nettune.checks import Finding, Status, exit_code
+from nettune.wording import some
 from reports.document import Column, Findings, KeyFigure, Part, Report, Section, Table, Verdict
 
 Data = Mapping[str, Any]
@@ -46,8 +47,7 @@ def report(data: Data, findings: Sequence[Finding], meta: Mapping[str, str]) -> 
 
 
 def _subtitle(lint: Data) -> str:
-    sources = list(lint["sources"])
-    named = ", ".join(sources[:4]) + (f" and {len(sources) - 4} more" if len(sources) > 4 else "")
+    named = some(lint["sources"], 4)
     if lint["kind"] == "log":
         return named
     fabric = f", against {lint['fabric']}" if lint["fabric"] else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nettune.units import format_size
+from nettune.wording import some
 from reports.charts.fabric_map import MapView, fabric_maps, rank_labels
 from reports.charts.leaf_map import leaf_maps, leaf_rows
 from reports.charts.load_histogram import load_histogram
@@ -100,9 +101,8 @@ def _explained(explained: Data) -> list[KeyFigure]:
     ]
     for talk in explained["talks"]:
         hosts = talk["hosts"]
-        shown = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
         received = format_size(talk["received_bytes"])
-        detail = f"received {received}; with {shown}; {talk['near']} of {len(hosts)} under its leaf"
+        detail = f"received {received}; with {some(hosts, 4)}; {talk['near']} of {len(hosts)} under its leaf"
         found.append(KeyFigure(talk["phase"], f"{format_size(talk['sent_bytes'])} sent", detail))
     for link in explained["links"][:1]:
         own, total = format_size(link["own_bytes"]), format_size(link["total_bytes"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from nettune.checks import Finding, Status
 from nettune.units import format_rate
+from nettune.wording import counted
 from reports.charts.fabric_map import fabric_map
 from reports.document import Column, Findings, KeyFigure, Part, Section, Table
 from topology.fabric import Fabric
@@ -32,7 +33,7 @@ def figures(data: Data) -> list[KeyFigure]:
     bare = data["hosts_without_cable"]
     if bare:
         names = ", ".join(bare[:4]) + (", ..." if len(bare) > 4 else "")
-        found.append(KeyFigure("without cable", _counted(len(bare), "host"), names))
+        found.append(KeyFigure("without cable", counted(len(bare), "host"), names))
     found += [KeyFigure("left out", counted, why) for counted, why in _reasons(data["dropped"])]
     return found
 
@@ -66,7 +67,7 @@ def _tiers(tiers: Sequence[Data], below: str) -> KeyFigure:
     ]
     lost = sum(tier["switches"] for tier in tiers if tier["tier"] <= 0)
     if lost:
-        words.append(f"{_counted(lost, 'switch')} without a host below")
+        words.append(f"{counted(lost, 'switch')} without a host below")
     return KeyFigure("tiers", f"{len(placed)}", ", ".join(words))
 
 
@@ -75,14 +76,14 @@ def _named(switches: int, tier: int, tiers: int) -> str:
     if tier == 1:
         return f"{switches:,} {'leaf' if switches == 1 else 'leaves'}"
     name = "spine" if tier == 2 else "core" if tier == 3 and tiers == 3 else ""
-    return _counted(switches, name) if name else f"{switches:,} of tier {tier}"
+    return counted(switches, name) if name else f"{switches:,} of tier {tier}"
 
 
 def _under(cables: Sequence[int], tier: int, what: str) -> str:
     low, high = cables
     if tier > 1 or not high:
         return ""
-    return f" with {_counted(low, what)} each" if low == high else f" with {low} to {high} {what}s"
+    return f" with {counted(low, what)} each" if low == high else f" with {low} to {high} {what}s"
 
 
 def _rails(data: Data) -> KeyFigure:
@@ -139,15 +140,15 @@ def _accelerators(data: Data) -> KeyFigure:
     words = ""
     if domains:
         low, high = domains["least_hosts"], domains["most_hosts"]
-        hosts = _counted(low, "host") if low == high else f"{low} to {high} hosts"
-        words = f"{_counted(domains['count'], 'domain')} of {hosts}"
+        hosts = counted(low, "host") if low == high else f"{low} to {high} hosts"
+        words = f"{counted(domains['count'], 'domain')} of {hosts}"
     return KeyFigure("accelerators", f"{data['gpus']:,}" if data["gpus"] else "not told", words)
 
 
 def _events(events: Mapping[str, int]) -> KeyFigure:
     """`7 log events: 2 completion errors, ...`, the most frequent first."""
     ordered = sorted(events.items(), key=lambda event: -event[1])
-    words = [_counted(count, re.sub(r"(?<!^)(?=[A-Z])", " ", name).lower()) for name, count in ordered]
+    words = [counted(count, re.sub(r"(?<!^)(?=[A-Z])", " ", name).lower()) for name, count in ordered]
     more = ", ..." if len(words) > _MOST_EVENTS else ""
     return KeyFigure("log events", f"{sum(events.values()):,}", ", ".join(words[:_MOST_EVENTS]) + more)
 
@@ -160,16 +161,11 @@ def _reasons(dropped: Mapping[str, str], most: int | None = _MOST_REASONS) -> li
         groups.setdefault((_kind(element), masked), []).append(why)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     shown = [
-        (_counted(len(reasons), _KINDS.get(kind, kind)), reasons[0] if len(set(reasons)) == 1 else masked)
+        (counted(len(reasons), _KINDS.get(kind, kind)), reasons[0] if len(set(reasons)) == 1 else masked)
         for (kind, masked), reasons in ordered[:most]
     ]
     rest = sum(len(reasons) for _, reasons in ordered[len(shown) :])
     return [*shown, (f"{rest:,} elements", "other reasons; the report lists them")] if rest else shown
-
-
-def _counted(count: int, what: str) -> str:
-    """`1 switch`, `2 switches`."""
-    return f"{count:,} {what}{'' if count == 1 else 'es' if what.endswith('ch') else 's'}"
 
 
 def _kind(element: str) -> str:

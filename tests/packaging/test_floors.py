@@ -25,6 +25,7 @@ FLOORS = {
     "nettune.stats": 0,
     "nettune.tables": 0,
     "nettune.units": 0,
+    "nettune.wording": 0,
     "topology": 1,
     "collectives": 2,
     "nettune.lab": 3,

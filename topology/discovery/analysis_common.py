@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nettune.checks import Finding, Status
-from nettune.elements import ElementId
 from topology.discovery.voting import MIN_VOTERS
 from topology.fabric import Fabric, NodeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -117,35 +115,3 @@ def node_kinds(fabric: Fabric) -> Ints:
 def port_name(fabric: Fabric, port: int) -> str:
     """`leaf0:Eth5`."""
     return f"{fabric.nodes.name[int(fabric.ports.node[port])]}:{fabric.ports.name[port]}"
-
-
-def some(names: Iterable[str], most: int = 5) -> str:
-    """The first few of a list of names, and how many more there are."""
-    listed = list(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more
-
-
-def counted(number: int, what: str, plural: str = "") -> str:
-    """`1 host`, `2 hosts`, `3 switches`, `1,024 leaves`."""
-    many = plural or f"{what}{'es' if what.endswith('ch') else 's'}"
-    return f"{number:,} {what if number == 1 else many}"
-
-
-def held(check: str, what: str, evidence: dict[str, Any] | None = None) -> Finding:
-    """A rule that was applied and held."""
-    return Finding(
-        check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence or {}
-    )
-
-
-def unknown(check: str, where: ElementId, what: str, evidence: dict[str, Any] | None = None) -> Finding:
-    """A rule that could not be applied; the verdict does without it."""
-    return Finding(
-        check=check,
-        status=Status.UNKNOWN,
-        where=where,
-        what=what,
-        evidence=evidence or {},
-        required=False,
-    )

@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nettune.checks import Finding, Status
+from nettune.checks import Finding, Status, held, unknown
 from nettune.elements import ElementId
 from nettune.units import format_rate
-from topology.discovery.analysis_common import (
-    counted,
-    held,
-    link_nodes,
-    majority,
-    node_kinds,
-    numbered,
-    port_name,
-    unknown,
-)
+from nettune.wording import counted
+from topology.discovery.analysis_common import link_nodes, majority, node_kinds, numbered, port_name
 from topology.fabric import Fabric, LinkState, NodeKind
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from collections import Counter
 
 import numpy as np
 
-from nettune.checks import Finding, Status
+from nettune.checks import Finding, Status, held, unknown
 from nettune.elements import ElementId
-from topology.discovery.analysis_common import counted, far_ports, held, kinds_of, some, unknown
+from nettune.wording import counted, some
+from topology.discovery.analysis_common import far_ports, kinds_of
 from topology.discovery.voting import MIN_VOTERS, Signature, Verdict, vote
 from topology.fabric import Fabric, NodeKind
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nettune.checks import Finding, Status
+from nettune.checks import Finding, Status, held, unknown
 from nettune.elements import ElementId
-from topology.discovery.analysis_common import counted, held, link_nodes, majority, some, unknown
+from nettune.wording import counted, some
+from topology.discovery.analysis_common import link_nodes, majority
 from topology.discovery.voting import MIN_VOTERS
 from topology.fabric import Fabric, LinkState, NodeKind
 

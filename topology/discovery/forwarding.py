@@ -6,8 +6,9 @@ from collections import Counter
 
 import numpy as np
 
-from nettune.checks import Finding, Status
+from nettune.checks import Finding, Status, held
 from nettune.elements import ElementId
+from nettune.wording import some
 from topology.ecmp.lint import polarization
 from topology.fabric import Fabric, LinkState, NodeKind
 from topology.routing import Routing
@@ -48,8 +49,8 @@ def next_hops(routing: Routing) -> list[Finding]:
             if len(set(hops.weights)) > 1:
                 problems["unequal"].append(f"weights {':'.join(map(str, hops.weights))} towards {target}")
         findings += _say(fabric, row, problems)
-    held = f"{len(routers)} routers reach all of {len(behind)} destination groups by full groups of equal next hops"
-    return findings or [Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=held)]
+    what = f"{len(routers)} routers reach all of {len(behind)} destination groups by full groups of equal next hops"
+    return findings or [held(check, what)]
 
 
 def ecmp_hash(routing: Routing) -> list[Finding]:
@@ -61,26 +62,24 @@ def ecmp_hash(routing: Routing) -> list[Finding]:
     choosing = {row for (row, _), hops in routing.table.items() if len(hops.links) > 1}
     unknown = sorted(choosing - set(routing.hashes))
     if unknown:
-        names = ", ".join(fabric.nodes.name[row] for row in unknown[:8])
-        more = f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
+        names = some((fabric.nodes.name[row] for row in unknown), 8)
         return [
             Finding(
                 check="ecmp-hash",
                 status=Status.UNKNOWN,
                 where=fabric.node_element(unknown[0]) if len(unknown) == 1 else ElementId.fabric(),
                 what=f"the hash of {len(unknown)} of {len(choosing)} routers with several next hops is not known "
-                f"({names}{more}): loads are expected values, single paths are not predicted",
+                f"({names}): loads are expected values, single paths are not predicted",
                 evidence={"routers": [fabric.nodes.name[row] for row in unknown]},
                 required=False,
                 fix="probe: `nettune discover paths`; on Linux routers set net.ipv4.fib_multipath_hash_policy=3 and a fixed "
                 "fib_multipath_hash_seed, and discover again",
             )
         ]
-    held = f"the hash of all {len(choosing)} routers with several next hops is known"
+    what = f"the hash of all {len(choosing)} routers with several next hops is known"
     if not choosing:
-        held = "no router has several next hops: there is nothing to hash"
-    known = Finding(check="ecmp-hash", status=Status.PASS, where=ElementId.fabric(), what=held)
-    return [known, *(polarization(routing) if choosing else [])]
+        what = "no router has several next hops: there is nothing to hash"
+    return [held("ecmp-hash", what), *(polarization(routing) if choosing else [])]
 
 
 def _usual_counts(routing: Routing) -> dict[int, int]:
@@ -118,13 +117,12 @@ def _say(fabric: Fabric, row: int, problems: dict[str, list[str]]) -> list[Findi
     for kind, entries in problems.items():
         if entries:
             status, text, fix = texts[kind]
-            more = f" and {len(entries) - 4} more" if len(entries) > 4 else ""
             findings.append(
                 Finding(
                     check="next-hops",
                     status=status,
                     where=fabric.node_element(row),
-                    what=f"{text}: {', '.join(entries[:4])}{more}",
+                    what=f"{text}: {some(entries, 4)}",
                     evidence={"kind": kind, "entries": entries},
                     fix=fix,
                 )

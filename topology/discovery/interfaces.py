@@ -12,7 +12,8 @@ from nettune.elements import ElementId
 from nettune.errors import InputError
 from nettune.units import parse_rate
 from topology.capture import HostCapture
-from topology.discovery.rows import Row, natural, reading, rows_of, whole, word, words
+from topology.discovery.rows import Row, reading, rows_of, whole, word, words
+from topology.naming import natural_key
 
 LINKS = "ip -j -d -s -s link"
 ADDRESSES = "ip -j addr"
@@ -82,7 +83,7 @@ def view(capture: HostCapture) -> NodeView:
     addresses = _addresses(capture)
     interfaces, dropped = [], {}
     with reading(capture.host, LINKS):
-        for row in sorted(rows_of(capture, LINKS), key=lambda row: natural(word(row, "ifname"))):
+        for row in sorted(rows_of(capture, LINKS), key=lambda row: natural_key(word(row, "ifname"))):
             name = word(row, "ifname")
             ElementId.nic(capture.host, name)
             own = addresses.get(name, ())

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nettune.checks import Finding, Status
+from nettune.checks import Finding, Status, held
 from nettune.elements import ElementId
 from nettune.errors import InputError
+from nettune.wording import some
 from topology.fabric import NodeKind
 from topology.routing import NextHops, Routing
 
@@ -149,7 +150,7 @@ class _Check:
                 f"each of {len(self.switches)} switches with a table reaches each of {len(self.lids)} LIDs of NICs; "
                 f"at most {self.longest} switches are crossed"
             )
-            found.append(Finding(check=CHECK, status=Status.PASS, where=ElementId.fabric(), what=what))
+            found.append(held(CHECK, what))
         return found
 
     def _follow(self, lids: list[int], out: Mapping[tuple[int, int], int]) -> None:
@@ -228,12 +229,11 @@ class _Check:
                 "let the subnet manager route again: packets circle until they die",
             ),
         }[kind]
-        more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
         return Finding(
             check=CHECK,
             status=Status.FAIL,
             where=self.fabric.node_element(row),
-            what=f"{what.format(len(texts))}; {', '.join(texts[:_SHOWN])}{more}",
+            what=f"{what.format(len(texts))}; {some(texts, _SHOWN)}",
             evidence={"kind": kind, "entries": texts[:64], "count": len(texts)},
             fix=fix,
         )

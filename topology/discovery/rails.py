@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from topology.discovery.rows import natural
+from topology.naming import natural_key
 
 
 def rails_of(nics: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], tuple[int, str]]:
@@ -28,5 +28,5 @@ def rails_of(nics: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], tuple[i
     return {
         (host, name): (place, f"rail {place}: {name} is NIC {place + 1} of its host by name")
         for host, of_host in nics.items()
-        for place, name in enumerate(sorted(of_host, key=natural))
+        for place, name in enumerate(sorted(of_host, key=natural_key))
     }

@@ -72,9 +72,3 @@ def whole(row: Row, key: str, low: int, high: int, default: int | None = None) -
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise InputError(f"{key!r} is {value!r:.60}, not a whole number from {low} to {high}")
     return value
-
-
-def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key under which eth2 comes before eth10."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)

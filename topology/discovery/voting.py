@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from topology.discovery.rows import natural
+from topology.naming import natural_key
 
 Signature = tuple[int | None, ...]
 """Leaf (node row) of each rail; None where the host has no cabled NIC on that rail."""
@@ -148,5 +148,5 @@ def _judge(
 
 
 def _stands_among(host: str, hosts: Sequence[str]) -> bool:
-    keys = sorted(natural(one) for one in hosts)
-    return bool(keys) and keys[0] < natural(host) < keys[-1]
+    keys = sorted(natural_key(one) for one in hosts)
+    return bool(keys) and keys[0] < natural_key(host) < keys[-1]

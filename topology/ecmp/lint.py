@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nettune.checks import Finding, Status
+from nettune.checks import Finding, Status, held, unknown
 from nettune.elements import ElementId
+from nettune.wording import counted, some
 from topology.ecmp.capacity import mismatches
 from topology.ecmp.connections import (
     QpSettings,
@@ -85,26 +86,20 @@ def lint_ecmp(
 def polarization(routing: Routing, seed: int = 0) -> list[Finding]:
     """Switches whose choice was made by the switch before."""
     check, fabric = "ecmp-polarization", routing.fabric
-    unknown = sorted(_choosing(routing) - set(routing.hashes))
-    if unknown:
-        return [_unknown(check, routing, unknown)]
+    not_known = sorted(_choosing(routing) - set(routing.hashes))
+    if not_known:
+        return [_unknown(check, routing, not_known)]
     pairs, looked_at = polarized(routing)
     try:
         loss = idle_loss(routing, seed) if pairs else 0.0
     except UnknownPathError as error:
-        return [
-            Finding(
-                check=check, status=Status.UNKNOWN, where=ElementId.fabric(), what=str(error), required=False
-            )
-        ]
+        return [unknown(check, ElementId.fabric(), str(error))]
     if loss < WARN_LOSS:
         what = f"{looked_at} kinds of successive choices do not leave links idle"
         if pairs:
             what = f"{len(pairs)} of {looked_at} kinds of successive choices depend on each other, but all links are used"
         evidence = {"dependent_pairs": len(pairs), "pairs": looked_at, "expected_loss": round(loss, 3)}
-        return [
-            Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence)
-        ]
+        return [held(check, what, evidence)]
     worst = min(pairs, key=lambda pair: pair.reached / pair.size)
     one, other = routing.hashes[worst.first], routing.hashes[worst.second]
     linear = FAMILIES[other.family].linear and worst.same
@@ -150,7 +145,7 @@ def hash_fields(routing: Routing, connections: Connections, draws: int = 100, se
         if not known and _choosing(routing):
             return [_unknown(check, routing, sorted(_choosing(routing)))]
         what = f"of switches with a known hash all ({len(known)}) use the source port or the destination QP"
-        return [Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what)]
+        return [held(check, what)]
     moved = qp_transfers(connections, QpSettings(_MANY_QPS, split=True))
     even, times = 1.0, np.zeros(2)
     for trial in range(_TRIALS):
@@ -175,7 +170,7 @@ def hash_fields(routing: Routing, connections: Connections, draws: int = 100, se
             check=check,
             status=max(_severity(loss), Status.WARN, key=_RANK.index),
             where=fabric.node_element(blind[0]) if len(blind) == 1 else ElementId.fabric(),
-            what=f"{_count(len(blind), 'switch hashes', 'switches hash')} neither the UDP source port nor the destination QP ({_some(names)}): all QPs "
+            what=f"{counted(len(blind), 'switch hashes', 'switches hash')} neither the UDP source port nor the destination QP ({some(names, 4)}): all QPs "
             f"between two NICs take one path, and {_MANY_QPS} QPs lose {loss:.0%} beside a hash that sees the port",
             evidence={
                 "switches": names,
@@ -209,9 +204,7 @@ def queue_pairs(
         f"{now:.0%} of the bandwidth of an even split on average, even under ideal hashes"
     )
     if now >= GOOD_EFFICIENCY:
-        return [
-            Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence)
-        ]
+        return [held(check, what, evidence)]
     enough = [count for count, value in efficiency.items() if value >= GOOD_EFFICIENCY]
     best = max(efficiency, key=lambda count: efficiency[count])
     return [
@@ -278,9 +271,7 @@ def source_ports(
         "average beside a port of its own for each"
     )
     if distinct >= (1 - WARN_LOSS) * len(flows):
-        return [
-            Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what, evidence=evidence)
-        ]
+        return [held(check, what, evidence)]
     return [
         Finding(
             check=check,
@@ -299,7 +290,7 @@ def weights(routing: Routing) -> list[Finding]:
     found = mismatches(routing, WARN_LOSS)
     if not found:
         what = "every group of next hops is weighted as its members can carry"
-        return [Finding(check=check, status=Status.PASS, where=ElementId.fabric(), what=what)]
+        return [held(check, what)]
     return [
         Finding(
             check=check,
@@ -348,19 +339,11 @@ def _unknown(check: str, routing: Routing, nodes: list[int]) -> Finding:
         check=check,
         status=Status.UNKNOWN,
         where=ElementId.fabric(),
-        what=f"the hash of {_count(len(names), 'switch', 'switches')} with several next hops is not known ({_some(names)})",
+        what=f"the hash of {counted(len(names), 'switch')} with several next hops is not known ({some(names, 4)})",
         evidence={"switches": names},
         required=False,
         fix="discover with the switches' hash settings, or run `nettune discover paths` and lint the result.json of its run",
     )
-
-
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _ratio(numbers: tuple[int, ...]) -> str:

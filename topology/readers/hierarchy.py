@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 from nettune.errors import InputError
+from nettune.wording import some
 from topology.columns import NodeKind
 from topology.naming import element_name
 from topology.readers.said import Said
@@ -212,5 +213,4 @@ class Hierarchy:
 
 def shorten(names: Sequence[str]) -> str:
     """The first names of many."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(name[:60] for name in names[:_SHOWN]) + more
+    return some((name[:60] for name in names), _SHOWN)

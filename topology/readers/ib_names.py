@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nettune.errors import InputError
-from topology.naming import element_name
+from topology.naming import element_name, natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -139,7 +139,9 @@ def rails(devices: Mapping[tuple[str, str], tuple[str, int]]) -> dict[tuple[str,
     for host, nics in by_host.items():
         numbers = [device_index(devices[host, nic][0]) for nic in nics]
         if None in numbers:
-            ordered = sorted(nics, key=lambda nic: _natural(*devices[host, nic]))
+            ordered = sorted(
+                nics, key=lambda nic: (natural_key(devices[host, nic][0]), devices[host, nic][1])
+            )
             found |= {(host, nic): place for place, nic in enumerate(ordered)}
             continue
         for nic, number in zip(nics, numbers, strict=True):
@@ -155,11 +157,6 @@ def _is_unnamed(device: str) -> bool:
 
 def _ranks(keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
     return {key: rank for rank, key in enumerate(sorted(set(keys)))}
-
-
-def _natural(device: str, port: int) -> tuple[list[tuple[int, int | str]], int]:
-    parts = re.split(r"([0-9]{1,9})", device)
-    return [(0, int(part)) if part.isdecimal() else (1, part) for part in parts if part], port
 
 
 def _name(text: str) -> str:

@@ -1,0 +1,21 @@
+"""Short words that findings, errors and reports share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def some(names: Iterable[str], most: int = 5) -> str:
+    """The first few of a list of names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
+def counted(number: int, what: str, plural: str = "") -> str:
+    """`1 host`, `2 hosts`, `3 switches`, `1,024 leaves`."""
+    many = plural or f"{what}{'es' if what.endswith('ch') else 's'}"
+    return f"{number:,} {what if number == 1 else many}"
