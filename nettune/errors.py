@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from nettune.wording import UNPRINTABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_UNPRINTABLE = re.compile(rf"[{UNPRINTABLE}]")
 
 
 class NettuneError(Exception):
@@ -17,7 +23,8 @@ class NettuneError(Exception):
     exit_code = 2
 
     def __init__(self, message: str, details: str = "") -> None:
-        super().__init__(" ".join(message.split()))
+        # A file's or a host's name in it must not give orders to the terminal.
+        super().__init__(_UNPRINTABLE.sub("?", " ".join(message.split())))
         self.details = details
 
 

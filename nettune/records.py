@@ -79,9 +79,12 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
     """Write a file under a temporary name beside it and rename it: readers see the old or the new whole.
 
     Raises:
-        NettuneError: the disk is full or the folder cannot be written.
+        NettuneError: the disk is full, the folder cannot be written, or the path is a device or a pipe, whose place a
+            renamed file would take.
     """
     path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise NettuneError(f"cannot write {path}: it is no regular file")
     data = content.encode() if isinstance(content, str) else content
     temporary = ""
     try:

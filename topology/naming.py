@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 
 from nettune.errors import InputError
-
-UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-"""What no name has, inside a class of a regular expression: controls that a terminal obeys, marks that turn the
-direction of writing, halves of surrogate pairs, which cannot be written."""
+from nettune.wording import UNPRINTABLE
 
 
 def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:

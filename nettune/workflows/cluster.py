@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nettune.errors import InputError
 from nettune.lab import Lab
 from nettune.launch import Agents, Launcher, run
-from topology.discovery.collect import Run, collect
+from topology.discovery.collect import collect
 from topology.discovery.counters import counters_of
 from topology.discovery.l3 import Discovery
 from topology.discovery.live import discover
@@ -49,7 +50,7 @@ class Cluster:
 
     def carrier_changes(self) -> dict[tuple[str, str], int]:
         """(node, port) -> times that its carrier came or went since it was made."""
-        captures = collect(_runner(self.launcher), self.nodes)
+        captures = collect(partial(run, self.launcher), self.nodes)
         return {
             (capture.host, port): counters.carrier_changes
             for capture in captures
@@ -71,13 +72,9 @@ def discover_lab(lab: Lab) -> Cluster:
     """
     launcher = lab.launcher()
     nodes = tuple(lab.nodes)
-    discovery = discover(_runner(launcher), nodes)
+    discovery = discover(partial(run, launcher), nodes)
     fabric = discovery.fabric
     if not any(fabric.nics(host) for host in fabric.hosts):
         raise InputError(f"lab {lab.name!r} has no host with a NIC on its fabric")
     iface = fabric.ports.name[fabric.nics(fabric.hosts[0])[0]]
     return Cluster(lab.name, launcher, nodes, discovery, iface, lab.counters)
-
-
-def _runner(launcher: Launcher) -> Run:
-    return lambda commands, timeout_s: run(launcher, commands, timeout_s=timeout_s)

@@ -119,13 +119,8 @@ def discover_hosts(hosts: Sequence[str], launcher: Launcher) -> Discovery:
     Raises:
         CollectError: none answered.
     """
-    run = partial(run_commands, launcher)
     try:
-        return discover_nodes(
-            lambda commands, timeout_s: run(commands, timeout_s=timeout_s),
-            hosts,
-            roles=dict.fromkeys(hosts, "host"),
-        )
+        return discover_nodes(partial(run_commands, launcher), hosts, roles=dict.fromkeys(hosts, "host"))
     except CollectError as error:
         if not error.captures:
             raise

@@ -15,14 +15,11 @@ import numpy as np
 from nettune.checks import exit_code, worst_first
 from nettune.errors import InputError
 from nettune.hosts import expand_hosts
-from nettune.lab import Lab
-from nettune.launch import create
+from nettune.launch import Launcher, create
 from nettune.launch import run as run_commands
 from nettune.records import write_atomic
-from nettune.workflows import steps
-from nettune.workflows.cluster import discover_lab
 from nettune.workflows.run import Progress, Run, RunResult, open_run
-from nettune.workflows.verbs import read_fabric
+from nettune.workflows.verbs import on_lab, read_fabric
 from topology.ecmp.connections import QpSettings
 from topology.ecmp.fit import SEEDS
 from topology.ecmp.flowfile import read_flows
@@ -37,7 +34,6 @@ from topology.routing import Routing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from topology.discovery.collect import Run as RunCommands
     from topology.probing.paths import ProbePlan
 
 _MOST_SEEDS = 1 << 20
@@ -97,7 +93,7 @@ def probe_paths(
     if wanted.steer > wanted.ports:
         raise InputError(f"--steer {wanted.steer} needs as many --ports, not {wanted.ports}")
     seeds = _seeds(wanted.seeds)
-    with _reached(wanted, runs, progress) as (run, routing, commands):
+    with _known(wanted.lab, wanted.fabric, "discover-paths", runs, progress) as (run, routing, reached):
         fabric = routing.fabric
         probe_plan = plan(
             routing,
@@ -110,7 +106,7 @@ def probe_paths(
         )
         announce(f"will send {probe_plan.describe(fabric)}")
         with run.step("probe"):
-            paths, findings = probe(commands, probe_plan, fabric)
+            paths, findings = probe(partial(run_commands, reached()), probe_plan, fabric)
         with run.step("fit"):
             learned = learn(paths, routing, seeds=seeds)
         seen = agreement(paths, routing)
@@ -150,7 +146,7 @@ def lint_hashes(
         InputError: no such lab or file, a bad line in the file of flows; a link in use has no speed.
         UnknownPathError: NICs that no route connects.
     """
-    with _known(lab, fabric, "lint", runs, progress) as (run, routing):
+    with _known(lab, fabric, "lint", runs, progress) as (run, routing, _):
         columns, bytes_ = read_flows(flows, routing.fabric) if flows is not None else (None, None)
         with run.step("lint"):
             findings = lint_ecmp(routing, settings=QpSettings(qps, split), flows=columns, flow_bytes=bytes_)
@@ -159,43 +155,24 @@ def lint_hashes(
 
 
 @contextmanager
-def _reached(wanted: Probing, runs: Path, progress: Progress) -> Iterator[tuple[Run, Routing, RunCommands]]:
-    """The run, the routing, and how commands get to the hosts."""
-    with _known(wanted.lab, wanted.fabric, "discover paths", runs, progress) as (run, routing):
-        if wanted.fabric is None:
-            lab = Lab.load(wanted.lab or "lab")
-            try:
-                yield run, routing, _runner(lab.launcher())
-            finally:
-                lab.close()
-        else:
-            yield run, routing, _runner(create("ssh", hosts=list(routing.fabric.hosts)))
-
-
-def _runner(launcher: Any) -> RunCommands:
-    commands: Callable[..., Any] = partial(run_commands, launcher)
-    return lambda todo, timeout_s: commands(todo, timeout_s=timeout_s)
-
-
-@contextmanager
 def _known(
-    lab_name: str | None, fabric: Path | None, verb: str, runs: Path, progress: Progress
-) -> Iterator[tuple[Run, Routing]]:
-    """A run with the fabric and the routing of a lab or of a file in it."""
-    if lab_name is not None and fabric is not None:
+    lab: str | None, fabric: Path | None, verb: str, runs: Path, progress: Progress
+) -> Iterator[tuple[Run, Routing, Callable[[], Launcher]]]:
+    """A run with the fabric and the routing of a lab or of a file in it, and how its hosts are reached.
+
+    Raises:
+        InputError: both are given, no such lab, or no such file.
+    """
+    if fabric is None:
+        with on_lab(verb, lab or "lab", runs, progress, 0) as (run, cluster):
+            yield run, cluster.discovery.routing, lambda: cluster.launcher
+        return
+    if lab is not None:
         raise InputError("give --lab or --fabric, not both")
-    lab = Lab.load(lab_name or "lab") if fabric is None else None
-    try:
-        with open_run(verb.replace(" ", "-"), runs, progress) as run:
-            if lab is not None:
-                yield run, steps.discovered(run, lambda: discover_lab(lab)).discovery.routing
-            elif fabric is not None:
-                routing, data = read_fabric(fabric)
-                run.data |= data
-                yield run, routing
-    finally:
-        if lab is not None:
-            lab.close()
+    with open_run(verb, runs, progress) as run:
+        routing, data = read_fabric(fabric)
+        run.data |= data
+        yield run, routing, lambda: create("ssh", hosts=list(routing.fabric.hosts))
 
 
 def _seeds(words: str) -> range:

@@ -10,21 +10,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize
-from matplotlib.patches import FancyBboxPatch
 
 from reports.charts.clos_layout import Layout, clos_layout
 from reports.charts.style import (
     HALF_PX,
-    HEAT,
     IDLE,
     MUTED,
     OTHER,
     TROUBLE,
     WIDE_PX,
     canvas,
+    heat,
     label,
     styled,
     to_svg,
@@ -35,6 +31,7 @@ from topology.fabric import Fabric, LinkState, NodeKind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure as MplFigure
     from numpy.typing import ArrayLike, NDArray
 
@@ -120,6 +117,8 @@ def fabric_maps(
     layout = clos_layout(
         fabric, panel, max((len(_host_text(v, h)) for v in views for h in fabric.hosts), default=4)
     )
+    from matplotlib.colors import Normalize
+
     rows = -(-len(views) // columns)
     row_height = layout.height + _HEAD + _MARGIN
     annotated = (
@@ -205,6 +204,8 @@ class _Marked:
 def _cables(
     axes: Axes, fabric: Fabric, ends: Floats, load: Floats | None, norm: Normalize, marked: _Marked
 ) -> None:
+    from matplotlib.collections import LineCollection
+
     if not len(ends):
         return
     middle = (ends[0::2] + ends[1::2]) / 2
@@ -238,7 +239,7 @@ def _cables(
     heaviest = 4.3 if len(whole) <= 64 else 2.6
     share = np.asarray(norm(load[order]), dtype=np.float64)
     axes.add_collection(
-        LineCollection(list(halves[order]), colors=HEAT(share), linewidths=1.2 + heaviest * share)
+        LineCollection(list(halves[order]), colors=heat()(share), linewidths=1.2 + heaviest * share)
     )
 
 
@@ -250,6 +251,8 @@ def _host_text(view: MapView, host: str) -> str:
 def _node(
     axes: Axes, fabric: Fabric, layout: Layout, view: MapView, row: int, at: Floats, *, trouble: bool
 ) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
     name = fabric.nodes.name[row]
     host = fabric.nodes.kind[row] == NodeKind.HOST
     width, height = layout.box_width[row], layout.box_height[row]
@@ -303,10 +306,12 @@ def _legend(
     quantity: str,
     height: float,
 ) -> None:
+    from matplotlib.cm import ScalarMappable
+
     x = _MARGIN
     if norm is not None:
         bar = figure.add_axes((_MARGIN / WIDE_PX, 30 / height, 240 / WIDE_PX, 10 / height))
-        ticks = figure.colorbar(ScalarMappable(norm, HEAT), cax=bar, orientation="horizontal")
+        ticks = figure.colorbar(ScalarMappable(norm, heat()), cax=bar, orientation="horizontal")
         ticks.outline.set_visible(False)
         ticks.ax.tick_params(labelsize=10.5, length=3)
         ticks.ax.locator_params(nbins=5)

@@ -8,11 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
-from matplotlib.patches import Rectangle
 
-from reports.charts.style import HEAT, INK, MUTED, TROUBLE, canvas, label, rate_unit, styled, to_svg
+from reports.charts.style import INK, MUTED, TROUBLE, canvas, heat, label, rate_unit, styled, to_svg
 from reports.document import Figure
 from reports.formatting import format_number
 
@@ -27,7 +24,6 @@ _NAMES_HOSTS = 72
 _MISSING = (0.93, 0.94, 0.95, 1.0)
 _SPREAD = 0.3  # the scale covers at least this share below the best, so that noise does not look like trouble
 _BEST = 95  # percentile of the values where the scale ends: one lucky pair must not make the others look bad
-_COOL = HEAT.reversed()
 
 
 def heat_map(
@@ -55,6 +51,10 @@ def heat_map(
     Raises:
         ValueError: a matrix of another size than the hosts, or another number of leaves.
     """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.patches import Rectangle
+
     matrix = np.array(matrix_gbps, dtype=np.float64)
     count = len(hosts)
     if matrix.shape != (count, count) or len(leaves) not in {0, count}:
@@ -72,7 +72,7 @@ def heat_map(
         words = [min(14, max(map(len, names), default=0)) for names in (hosts, leaves)]
         figure = canvas(size + 100 + 7.5 * sum(words), size)
         axes = figure.add_subplot()
-        colours = _COOL(norm(np.nan_to_num(matrix * factor)))
+        colours = heat().reversed()(norm(np.nan_to_num(matrix * factor)))
         colours[~np.isfinite(matrix)] = _MISSING
         colours[np.arange(count), np.arange(count)] = 1.0
         if count:
@@ -93,7 +93,7 @@ def heat_map(
             axes.add_patch(Rectangle((index - 0.5, -0.5), 1, count, **frame))
         axes.set(xlabel="receiving host", ylabel="sending host")
         axes.spines[:].set_visible(False)
-        bar = figure.colorbar(ScalarMappable(norm, _COOL), ax=axes, shrink=0.6, aspect=24)
+        bar = figure.colorbar(ScalarMappable(norm, heat().reversed()), ax=axes, shrink=0.6, aspect=24)
         bar.outline.set_visible(False)
         healthy = "".join(f"sound pair: {format_number(rate * factor)} {unit}" for rate in sound)
         for rate in sound:
@@ -132,6 +132,8 @@ def _values(axes: Axes, matrix: Floats, colours: NDArray[np.float64]) -> None:
 
 def _borders(axes: Axes, leaves: Sequence[str]) -> None:
     """Frames around the blocks of hosts that share a leaf, and the leaf's name at the right."""
+    from matplotlib.patches import Rectangle
+
     start = 0
     for leaf, group in groupby(leaves):
         size = len(list(group))

@@ -2,6 +2,8 @@
 
 The palette is that of Okabe and Ito (2008). Our own result is blue, everything it is compared with grey or orange,
 trouble vermilion; shapes or words repeat what colours say. Figures are white cards in a dark page too.
+
+matplotlib is imported where something is drawn: many reports draw nothing, and it takes half of their time.
 """
 
 from __future__ import annotations
@@ -13,15 +15,12 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-from matplotlib import font_manager
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure as MplFigure
-
 from reports.charts.svg import inline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure as MplFigure
 
 WIDE_PX = 1040
 HALF_PX = 510
@@ -36,9 +35,6 @@ ACCENT = "#e69f00"
 TROUBLE = "#d55e00"
 LINES = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#5b6672")
 MARKERS = ("s", "^", "D", "v", "P")
-
-# From pale to dark, so that it reads in grey too; the dark end is where the trouble is.
-HEAT = LinearSegmentedColormap.from_list("nettune", ["#bccbd9", "#f3c96b", "#e2711d", "#a4161a", "#4a0413"])
 
 # Any: matplotlib's stubs list the keys of one release
 _RC: Any = {
@@ -72,9 +68,21 @@ _RC: Any = {
 }
 
 
+@cache
+def heat() -> LinearSegmentedColormap:
+    """From pale to dark, so that it reads in grey too; the dark end is where the trouble is."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(
+        "nettune", ["#bccbd9", "#f3c96b", "#e2711d", "#a4161a", "#4a0413"]
+    )
+
+
 @contextmanager
 def styled() -> Iterator[None]:
     """Draw inside this: matplotlib's defaults and our look, whatever the user's matplotlibrc says."""
+    import matplotlib as mpl
+
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_RC)
@@ -83,6 +91,8 @@ def styled() -> Iterator[None]:
 
 def canvas(width_px: float, height_px: float, *, layout: bool = True) -> MplFigure:
     """An empty figure whose unit of text and lines is one pixel of the page at its normal width."""
+    from matplotlib.figure import Figure as MplFigure
+
     return MplFigure(figsize=(width_px / 72, height_px / 72), layout="constrained" if layout else None)
 
 
@@ -95,6 +105,8 @@ def to_svg(figure: MplFigure) -> str:
 
 @cache
 def _known_characters() -> frozenset[int]:
+    from matplotlib import font_manager
+
     font = font_manager.get_font(font_manager.findfont("DejaVu Sans"))
     return frozenset(font.get_charmap())
 

@@ -127,3 +127,12 @@ def test_secrets_are_not_recorded():
     }
 
     assert recorded_environment(environment) == {"NCCL_IB_HCA": "mlx5"}
+
+
+def test_a_pipe_or_a_device_keeps_its_place(tmp_path):
+    """What is no regular file is refused: a renamed file would take its place, /dev/null's too."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(NettuneError, match="no regular file"):
+        write_atomic(pipe, "x")
+    assert pipe.is_fifo()

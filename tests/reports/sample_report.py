@@ -13,7 +13,7 @@ from nettune.stats import Interval, bootstrap_median
 from reports.charts.busbw_against_size import SizeSeries, busbw_against_size
 from reports.charts.fabric_map import MapView, fabric_maps
 from reports.charts.heat_map import heat_map
-from reports.charts.load_distribution import load_distribution
+from reports.charts.load_histogram import load_histogram
 from reports.charts.measured_against_predicted import LinkRow, measured_against_predicted
 from reports.charts.orders_bar import OrderBar, orders_bar
 from reports.charts.step_breakdown import StepParts, step_breakdown
@@ -166,7 +166,7 @@ def _loads(
         measured_against_predicted(
             rows, caption="Predicted from the schedule and the hash, read from the counters."
         ),
-        load_distribution(
+        load_histogram(
             {"random": random[uplinks], "nettune": ours[uplinks]},
             own="nettune",
             caption="Load of the 16 uplink directions.",

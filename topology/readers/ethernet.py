@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from nettune.wording import UNPRINTABLE
 from topology.columns import NodeKind
-from topology.naming import UNPRINTABLE
 
 
 @dataclass(frozen=True)

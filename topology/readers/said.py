@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 from nettune.errors import InputError
+from nettune.wording import UNPRINTABLE
 from topology.builder import FabricBuilder
 from topology.columns import LinkState, NodeKind
-from topology.naming import UNPRINTABLE
 from topology.readers.wording import attribute_words, shown
 
 if TYPE_CHECKING:

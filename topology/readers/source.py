@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from nettune.errors import InputError
-from topology.naming import UNPRINTABLE
+from nettune.wording import UNPRINTABLE
 
 MAX_BYTES = 256 << 20
 """Larger files are refused: an ibnetdiscover dump of 32,768 ports has about 35 MB."""

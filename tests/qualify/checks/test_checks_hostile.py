@@ -27,7 +27,7 @@ from topology.capture import Captured, CaptureState, HostCapture
 ROUNDS = int(os.environ.get("NETTUNE_FUZZ_CAPTURES", "300"))
 PARSERS = (
     rdma.ibstat, rdma.ibstatus, rdma.devinfo, rdma.rdma_link, rdma.rdma_statistic, rdma.panic, gids.show_gids,
-    gids.devinfo_gids, qos.mlnx_qos, qos.global_tclass, ethernet.statistics, ethernet.pause, ethernet.driver,
+    gids.devinfo_gids, qos.mlnx_qos, qos.global_tclass, ethernet.statistics, ethernet.pause,
     ethernet.speed_gbps, ethernet.module_readings, lambda text: ethernet.bond("b", text), pci.lspci, nvidia.listed,
     nvidia.query, nvidia.nvlinks, nvidia.nvlink_errors, topo.gpu_links, mlxlink.mlxlink, kernel.xids, kernel.limited_links,
     kernel.link_downs, lambda text: list(kernel.messages(text)), numbers.whole, numbers.real, numbers.rate_gbps,

@@ -11,7 +11,6 @@ import pytest
 from nettune.stats import Interval
 from reports.charts.busbw_against_size import SizeSeries, busbw_against_size
 from reports.charts.heat_map import heat_map
-from reports.charts.load_distribution import load_distribution
 from reports.charts.measured_against_predicted import LinkRow, largest_deviation, measured_against_predicted
 from reports.charts.orders_bar import OrderBar, orders_bar
 from reports.charts.step_breakdown import StepParts, step_breakdown
@@ -83,8 +82,6 @@ EDGES = {
     "bytes zero": lambda: measured_against_predicted([LinkRow("a", 0, 0)], caption="c"),
     "bytes gaps": lambda: measured_against_predicted([LinkRow(LONG, NAN, 5), LinkRow("b", 7, NAN)], caption="c"),
     "bytes many": lambda: measured_against_predicted([LinkRow(f"l{i}", i * 1e6, i * 1.01e6) for i in range(256)], caption="c"),
-    "cdf none": lambda: load_distribution({}, caption="c"),
-    "cdf gaps": lambda: load_distribution({"a": [], "b": [NAN, 3.0], "c": [0.0, 0.0]}, own="b", caption="c"),
 }  # fmt: skip
 
 

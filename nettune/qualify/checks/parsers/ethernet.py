@@ -1,4 +1,4 @@
-"""ethtool: statistics (-S), pause (-a), driver (-i), the link, module thresholds (-m); bonding in /proc."""
+"""ethtool: statistics (-S), pause (-a), the link, module thresholds (-m); bonding in /proc."""
 
 from __future__ import annotations
 
@@ -31,12 +31,6 @@ def pause(text: str) -> tuple[bool | None, bool | None]:
         for match in re.finditer(r"^\s*(RX|TX):\s+(on|off)\s*$", text, re.MULTILINE)
     }
     return found.get("RX"), found.get("TX")
-
-
-def driver(text: str) -> dict[str, str]:
-    """Keys of `ethtool -i`: driver, version, firmware-version, bus-info."""
-    pairs = (line.partition(":") for line in text.splitlines()[:40])
-    return {key.strip(): value.strip() for key, colon, value in pairs if colon}
 
 
 def speed_gbps(text: str) -> float:

@@ -52,6 +52,7 @@ def _inactive(
     seen = fleet.majority(others)
     past = fleet.baseline.get(view.host)
     was = past.rdma[one.device.name].ports.get(port.number) if past and one.device.name in past.rdma else None
+    speak, limits = say.fail, list[str]()
     if fleet.context.settings.data_nics is not None:
         basis = "the settings name it a data NIC"
     elif was is not None and was.active:
@@ -63,31 +64,12 @@ def _inactive(
         return
     elif port.lid:
         basis = f"it still has LID {port.lid}: it was active before"
-    elif share >= fleet.limit("active-share"):
-        basis = f"{share:.0%} of this host's ports of its model are active"
-        say.fail(
-            where,
-            what,
-            basis=basis,
-            fix=fix,
-            limits=["active-share"],
-            state=port.state,
-            physical=port.physical,
-        )
-        return
     else:
-        basis = f"only {share:.0%} of this host's ports of its model are active: it may be unused"
-        say.warn(
-            where,
-            what,
-            basis=basis,
-            fix=fix,
-            limits=["active-share"],
-            state=port.state,
-            physical=port.physical,
-        )
-        return
-    say.fail(where, what, basis=basis, fix=fix, state=port.state, physical=port.physical)
+        limits = ["active-share"]
+        basis = f"{share:.0%} of this host's ports of its model are active"
+        if share < fleet.limit("active-share"):
+            speak, basis = say.warn, f"only {basis}: it may be unused"
+    speak(where, what, basis=basis, fix=fix, limits=limits, state=port.state, physical=port.physical)
 
 
 def _rate(fleet: Fleet, say: Verdicts) -> None:

@@ -17,18 +17,19 @@ def _trust(fleet: Fleet, say: Verdicts) -> None:
         where = port.view.nic(port.one.name)
         if not port.qos.trust:
             say.missing(port.view, f"mlnx_qos -i {port.netdev or 'IF'}")
-        elif port.qos.trust != "dscp" and port.qos.pfc:
-            say.fail(
-                where,
-                f"trusts {port.qos.trust}: RoCE packets without a VLAN tag go into priority 0, PFC is on "
-                f"{_listed(port.qos.pfc)}",
-                basis="RoCE v2 packets carry their class as DSCP",
-                fix=f"mlnx_qos -i {port.netdev} --trust=dscp",
-            )
         elif port.qos.trust != "dscp":
-            say.warn(
+            speak, what = say.warn, f"trusts {port.qos.trust}, not DSCP"
+            if port.qos.pfc:
+                speak, what = (
+                    say.fail,
+                    (
+                        f"trusts {port.qos.trust}: RoCE packets without a VLAN tag go into priority 0, PFC is on "
+                        f"{_listed(port.qos.pfc)}"
+                    ),
+                )
+            speak(
                 where,
-                f"trusts {port.qos.trust}, not DSCP",
+                what,
                 basis="RoCE v2 packets carry their class as DSCP",
                 fix=f"mlnx_qos -i {port.netdev} --trust=dscp",
             )
