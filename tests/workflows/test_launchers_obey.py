@@ -43,7 +43,9 @@ if found:
 TORCH_PROGRAM = """
 import os, socket, sys
 said = (os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"], socket.gethostname(), *sys.argv[1:])
-print("rank", "/".join(said), flush=True)
+# one write, or the lines of ranks that share a stream may run together
+sys.stdout.write(f"rank {'/'.join(said)}\\n")
+sys.stdout.flush()
 """
 SLURM_CONF = """
 ClusterName=lab
