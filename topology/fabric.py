@@ -94,8 +94,8 @@ class Fabric:
         if len(np.unique(ends)) != len(ends):
             row = int(ends[np.bincount(ends, minlength=1)[ends] > 1][0])
             raise InputError(f"fabric: {self.port_element(row)} has more than one cable")
-        if np.any(ports.speed_gbps < 0) or np.any(links.delay_ns < 0):
-            raise InputError("fabric: a speed or a delay is negative")
+        if not np.all(ports.speed_gbps >= 0) or np.any(links.delay_ns < 0):
+            raise InputError("fabric: a speed or a delay is negative or no number")
 
     @cached_property
     def _node_rows(self) -> dict[str, int]:

@@ -35,7 +35,10 @@ def ecmp(
     ] = False,
     flows: Annotated[
         Path | None,
-        typer.Option("--flows", help="CSV of running connections: src,dst,sport[,dport,proto,dst_qp,bytes]."),
+        typer.Option(
+            "--flows",
+            help="CSV of running connections: src,dst,sport[,dport,proto,src_qp,dst_qp,bytes]; two QPs do for a sport.",
+        ),
     ] = None,
     output: OutputOption = Output.TEXT,
     runs: RunsOption = Path("runs"),
@@ -53,7 +56,8 @@ def env(
         str | None,
         typer.Argument(
             metavar="[FILE]",
-            help="Output of env, /etc/nccl.conf, a job script, a copy of /proc/PID/environ; - is standard input."
+            help="Output of env, /etc/nccl.conf, a job script, a manifest of Kubernetes, a copy of /proc/PID/environ;"
+            " - is standard input."
             " Without it and --pid: this shell.",
         ),
     ] = None,
@@ -72,7 +76,8 @@ def env(
     form: Annotated[
         str | None,
         typer.Option(
-            "--as", help="What the file is: environ, nccl.conf, env or script; else it is recognised."
+            "--as",
+            help="What the file is: environ, nccl.conf, env, script or manifest (YAML, JSON); else it is recognised.",
         ),
     ] = None,
     output: OutputOption = Output.TEXT,

@@ -45,6 +45,30 @@ def register(discover: typer.Typer) -> None:
             float,
             typer.Option("--rate", min=1, max=100000, help="Packets a second that a host sends at most."),
         ] = 1000.0,
+        by: Annotated[
+            str,
+            typer.Option(
+                "--by",
+                help="ttl: routers answer where packets die. counters: switches that do not answer are asked, over ssh, "
+                "how many packets each port sent.",
+            ),
+        ] = "ttl",
+        burst: Annotated[
+            int,
+            typer.Option(
+                "--burst",
+                min=8,
+                max=100000,
+                help="With --by counters: packets of the first of four source ports; the next have 2, 4, 8 times as many.",
+            ),
+        ] = 32,
+        captures: Annotated[
+            Path | None,
+            typer.Option(
+                "--captures",
+                help="Send nothing; read counters from a CSV file: src,dst,sport,packets,port,before,after.",
+            ),
+        ] = None,
         steer: Annotated[
             int,
             typer.Option(
@@ -66,7 +90,7 @@ def register(discover: typer.Typer) -> None:
     ) -> None:
         """Find the path of each source port, and fit the hash of each switch that chooses.
 
-        What will be sent is told before it is sent.
+        What will be sent is told before it is sent. Packets die on the way and reach no receiver.
         """
         from nettune.workflows.ecmp import Probing, probe_paths
 
@@ -81,6 +105,9 @@ def register(discover: typer.Typer) -> None:
             dport=dport,
             dscp=dscp,
             packets_per_s=rate,
+            by=by,
+            burst=burst,
+            captures=captures,
             steer=steer,
             seeds=seeds,
             out=out,

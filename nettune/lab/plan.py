@@ -129,6 +129,7 @@ def _sysctls(wiring: Wiring, node: str, *, is_host: bool) -> list[tuple[str, str
             ("net/ipv4/tcp_congestion_control", _RESTRICTED_AS_DEFAULT, True),
             # A route's memory of past losses must not shape the next measurement.
             ("net/ipv4/tcp_no_metrics_save", "1", False),
+            ("net/ipv4/ip_local_port_range", wiring.spec.port_range.replace("-", " "), True),
         ]
     else:
         sysctls += [

@@ -13,6 +13,7 @@ hash_seed = 1
 host_names = "h{n0}"         # {n0} counts from 0, {n} from 1; or a list of names
 mtu = 1500
 congestion_control = "reno"
+port_range = "32768-60999"   # source ports of hosts' connections (ip_local_port_range)
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ MAX_HOSTS = 1024
 MAX_UPLINKS = 8192
 MIN_RATE_GBPS = 0.001
 MAX_RATE_GBPS = 100.0
+MIN_PORTS = 16
+"""gloo's listening and connecting sockets share the range; with 4 ports its ranks do not find any (measured)."""
 
 _LAB_NAME = r"[a-z0-9](?:[a-z0-9-]{0,22}[a-z0-9])?"
 _HOST_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38}[A-Za-z0-9])?"
@@ -71,6 +74,7 @@ class LabSpec(BaseModel):
     host_names: str | tuple[str, ...] = "h{n0}"
     mtu: int = Field(default=1500, ge=576, le=9000)
     congestion_control: str = "reno"
+    port_range: str = "32768-60999"
 
     @field_validator("host_names", mode="before")
     @classmethod
@@ -89,6 +93,16 @@ class LabSpec(BaseModel):
     def _word(cls, value: str) -> str:
         if not re.fullmatch(_CONGESTION_CONTROL, value):
             raise _refuse(f"{value!r} is no congestion control; write reno or cubic")
+        return value
+
+    @field_validator("port_range")
+    @classmethod
+    def _range(cls, value: str) -> str:
+        match = re.fullmatch(r"([0-9]{4,5})-([0-9]{4,5})", value, re.ASCII)
+        if not match or not 1024 <= int(match[1]) <= int(match[2]) - MIN_PORTS + 1 <= 65536 - MIN_PORTS:
+            raise _refuse(
+                f"{value!r} is no range of {MIN_PORTS} or more ports from 1024 to 65535; write 40000-40255"
+            )
         return value
 
     @field_validator("host_rate", "uplink_rate")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nettune.checks import exit_code, worst_first
+from nettune.checks import Finding, Status, exit_code, worst_first
+from nettune.elements import ElementId
 from nettune.errors import InputError
 from nettune.hosts import expand_hosts
 from nettune.launch import Launcher, create
@@ -24,7 +25,11 @@ from topology.ecmp.connections import QpSettings
 from topology.ecmp.fit import SEEDS
 from topology.ecmp.flowfile import read_flows
 from topology.ecmp.lint import lint_ecmp
+from topology.ecmp.lint_flows import paths_of
+from topology.ecmp.lint_scope import with_speeds
 from topology.fabric import Fabric, LinkState, NodeKind
+from topology.probing.capturefile import read_captures
+from topology.probing.counters import BURST, CounterPlan, probe_by_counters, unclear
 from topology.probing.learned import learn
 from topology.probing.paths import PROTOCOLS, Agreement, ProbedPath, agreement, plan, to_json
 from topology.probing.run import probe
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from topology.probing.paths import ProbePlan
 
 _MOST_SEEDS = 1 << 20
+METHODS = ("ttl", "counters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +58,9 @@ class Probing:
         protocol: `tcp` or `udp`.
         dport, dscp: as the flows in question have them.
         packets_per_s: pace of each host.
+        by: `ttl`, answers of routers at which packets die, or `counters`, of packets that switches sent.
+        burst: packets of the first of the source ports between two readings of counters.
+        captures: a file of readings, in place of sending anything.
         steer: flows of each pair for which ports are chosen that spread them; 0 for none.
         seeds: first and last seed that a fit tries where a seed cannot be solved for.
         out: file for the table source port -> path.
@@ -66,6 +75,9 @@ class Probing:
     dport: int = 4791
     dscp: int = 26
     packets_per_s: float = 1000.0
+    by: str = "ttl"
+    burst: int = BURST
+    captures: Path | None = None
     steer: int = 0
     seeds: str = ""
     out: Path | None = None
@@ -90,36 +102,49 @@ def probe_paths(
         raise InputError(
             f"{wanted.ports} source ports from {wanted.first_port} on go past 65535; ask for fewer, or start lower"
         )
-    if wanted.steer > wanted.ports:
+    if wanted.by not in METHODS:
+        raise InputError(f"--by {wanted.by!r} is not known; choose one of {', '.join(METHODS)}")
+    if wanted.captures is not None and wanted.pairs:
+        raise InputError("give --captures or --pair, not both: the file names the pairs")
+    if wanted.out is not None and wanted.out.is_dir():
+        raise InputError("is a folder; --out names a file", wanted.out)
+    if wanted.steer > wanted.ports and wanted.captures is None:
         raise InputError(f"--steer {wanted.steer} needs as many --ports, not {wanted.ports}")
     seeds = _seeds(wanted.seeds)
     with _known(wanted.lab, wanted.fabric, "discover-paths", runs, progress) as (run, routing, reached):
         fabric = routing.fabric
-        probe_plan = plan(
-            routing,
-            [_pair(words, fabric) for words in wanted.pairs] or _leaf_to_leaf(fabric),
-            range(wanted.first_port, last + 1),
-            proto=PROTOCOLS[wanted.protocol],
-            dport=wanted.dport,
-            dscp=wanted.dscp,
-            packets_per_s=wanted.packets_per_s,
-        )
-        announce(f"will send {probe_plan.describe(fabric)}")
-        with run.step("probe"):
-            paths, findings = probe(partial(run_commands, reached()), probe_plan, fabric)
+        if wanted.captures is not None:
+            probe_plan, paths = _captured(wanted, wanted.captures, routing)
+            findings = unclear(paths, ElementId.fabric(), "flows")
+            about, by = str(wanted.captures), "captures"
+        else:
+            probe_plan = _plan(wanted, routing, range(wanted.first_port, last + 1))
+            by_counters = CounterPlan(probe_plan, wanted.burst) if wanted.by == "counters" else None
+            about = by_counters.describe(routing) if by_counters else probe_plan.describe(fabric)
+            by = wanted.by
+            announce(f"will send {about}")
+            with run.step("probe"):
+                if by_counters:
+                    switches = by_counters.switches(routing)
+                    paths, findings = probe_by_counters(
+                        partial(run_commands, reached(switches)), by_counters, routing
+                    )
+                else:
+                    paths, findings = probe(partial(run_commands, reached([])), probe_plan, fabric)
         with run.step("fit"):
             learned = learn(paths, routing, seeds=seeds)
         seen = agreement(paths, routing)
-        findings += [*seen.findings(), *learned.findings()]
+        findings += [*_none_known(paths), *seen.findings(), *learned.findings()]
         table = to_json(probe_plan, paths, fabric)
         printed = {"paths": table["pairs"]}
         if wanted.steer:
-            chosen = choose_sports(paths, routing, wanted.steer)
-            findings += chosen.findings(wanted.steer, fabric)
+            known_speeds, told = with_speeds(routing)
+            chosen = choose_sports(paths, known_speeds, wanted.steer)
+            findings += [*told, *chosen.findings(wanted.steer, fabric)]
             table["steering"] = printed["steering"] = chosen.to_json(probe_plan, fabric)
             run.data["steering"] = table["steering"]
         run.data |= {
-            "probed": _probed(paths, probe_plan, seen, fabric),
+            "probed": {"by": by, "plan": about, **_probed(paths, seen, fabric)},
             "learned": learned.to_json(),
             "routing": learned.routing.to_json(),
             "findings": [finding.to_json() for finding in worst_first(findings)],
@@ -143,13 +168,15 @@ def lint_hashes(
     """The verb `lint ecmp`, over the hashes that discovery or probing found.
 
     Raises:
-        InputError: no such lab or file, a bad line in the file of flows; a link in use has no speed.
+        InputError: no such lab or file, a bad line in the file of flows.
         UnknownPathError: NICs that no route connects.
     """
     with _known(lab, fabric, "lint", runs, progress) as (run, routing, _):
         columns, bytes_ = read_flows(flows, routing.fabric) if flows is not None else (None, None)
         with run.step("lint"):
             findings = lint_ecmp(routing, settings=QpSettings(qps, split), flows=columns, flow_bytes=bytes_)
+            if columns is not None:
+                run.data["flows"] = paths_of(routing, columns)
         run.data["findings"] = [finding.to_json() for finding in worst_first(findings)]
         return run.finish(exit_code(findings))
 
@@ -157,22 +184,57 @@ def lint_hashes(
 @contextmanager
 def _known(
     lab: str | None, fabric: Path | None, verb: str, runs: Path, progress: Progress
-) -> Iterator[tuple[Run, Routing, Callable[[], Launcher]]]:
-    """A run with the fabric and the routing of a lab or of a file in it, and how its hosts are reached.
+) -> Iterator[tuple[Run, Routing, Callable[[Sequence[str]], Launcher]]]:
+    """A run with the fabric and the routing of a lab or of a file in it, and how its hosts, and more nodes, are reached.
 
     Raises:
         InputError: both are given, no such lab, or no such file.
     """
     if fabric is None:
         with on_lab(verb, lab or "lab", runs, progress, 0) as (run, cluster):
-            yield run, cluster.discovery.routing, lambda: cluster.launcher
+            yield run, cluster.discovery.routing, lambda _: cluster.launcher
         return
     if lab is not None:
         raise InputError("give --lab or --fabric, not both")
     with open_run(verb, runs, progress) as run:
         routing, data = read_fabric(fabric)
         run.data |= data
-        yield run, routing, lambda: create("ssh", hosts=list(routing.fabric.hosts))
+        yield run, routing, lambda more: create("ssh", hosts=[*routing.fabric.hosts, *more])
+
+
+def _plan(wanted: Probing, routing: Routing, sports: Sequence[int]) -> ProbePlan:
+    """The pairs that are asked for, or every leaf with the next."""
+    fabric = routing.fabric
+    return plan(
+        routing,
+        [_pair(words, fabric) for words in wanted.pairs] or _leaf_to_leaf(fabric),
+        sports,
+        proto=PROTOCOLS[wanted.protocol],
+        dport=wanted.dport,
+        dscp=wanted.dscp,
+        packets_per_s=wanted.packets_per_s,
+    )
+
+
+def _captured(wanted: Probing, file: Path, routing: Routing) -> tuple[ProbePlan, list[ProbedPath]]:
+    """The plan that would ask for as much as a file of counter readings tells, and what it tells."""
+    proto = PROTOCOLS[wanted.protocol]
+    paths = read_captures(file, routing, proto, wanted.dport)
+    pairs = [(path.flow.src_port, path.flow.dst_port) for path in paths]
+    sports = sorted({path.flow.sport or 0 for path in paths})
+    made = plan(routing, pairs, sports, proto=proto, dport=wanted.dport, dscp=wanted.dscp)
+    return made, paths
+
+
+def _none_known(paths: Sequence[ProbedPath]) -> list[Finding]:
+    """UNKNOWN, required, where probing found nothing at all."""
+    if any(path.complete for path in paths):
+        return []
+    what = f"of {len(paths)} source ports none has a path that is known to its end"
+    fix = (
+        "see below why; where routers do not answer, ask the switches' counters: --by counters, or --captures"
+    )
+    return [Finding(check="path-probe", status=Status.UNKNOWN, where=ElementId.fabric(), what=what, fix=fix)]
 
 
 def _seeds(words: str) -> range:
@@ -236,9 +298,7 @@ def _leaf_to_leaf(fabric: Fabric) -> list[tuple[int, int]]:
     return pairs
 
 
-def _probed(
-    paths: Sequence[ProbedPath], probe_plan: ProbePlan, seen: Agreement, fabric: Fabric
-) -> dict[str, Any]:
+def _probed(paths: Sequence[ProbedPath], seen: Agreement, fabric: Fabric) -> dict[str, Any]:
     """Figures: flows, complete ones, agreement with the known hashes, and the evenness of each choice."""
     counts: dict[int, dict[int, int]] = {}
     for path in paths:
@@ -248,7 +308,6 @@ def _probed(
                 of_switch = counts.setdefault(switch, {})
                 of_switch[link] = of_switch.get(link, 0) + 1
     return {
-        "plan": probe_plan.describe(fabric),
         "flows": len(paths),
         "complete": sum(path.complete for path in paths),
         "compared": seen.compared,

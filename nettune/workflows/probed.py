@@ -10,7 +10,12 @@ from reports.document import Column, Findings, KeyFigure, Part, Section, Table, 
 
 Data = Mapping[str, Any]
 
-_MOST_ROWS = 64
+_MOST_ROWS, _BRIEF_ROWS = 64, 16
+_LEADS = {
+    "ttl": "Each probe carried a flow's addresses, ports, protocol and DSCP, and died at one router of its way.",
+    "counters": "Each burst carried a flow's addresses, ports, protocol and DSCP; the ports whose counters have it are its path.",
+    "captures": "The ports whose counters have a flow's packets are its path.",
+}
 
 
 def figures(probed: Data, learned: Data, steering: Data | None) -> list[KeyFigure]:
@@ -63,20 +68,37 @@ def section(probed: Data, findings: Sequence[Finding], steering: Data | None) ->
         ],
         rows,
     )
-    lead = (
-        "Each probe carried a flow's addresses, ports, protocol and DSCP, and died at one router of its way."
-    )
-    parts: list[Part] = [Findings(findings), Text(f"Sent: {probed['plan']}."), table]
+    by = probed.get("by", "ttl")
+    lead = _LEADS[by]
+    parts: list[Part] = [
+        Findings(findings),
+        Text(f"{'Read' if by == 'captures' else 'Sent'}: {probed['plan']}."),
+        table,
+    ]
     return Section("Paths", lead, [*_chosen(steering), *parts] if steering else parts)
 
 
-def lint_section(findings: Sequence[Finding]) -> Section:
-    """Findings of `lint ecmp`."""
+def lint_section(findings: Sequence[Finding], flows: Sequence[Data] = ()) -> Section:
+    """Findings of `lint ecmp`, and the exact paths of the flows that were given."""
     lead = (
         "Each loss is expected, none is measured: flows are walked through the next hops as they are, and as they would be"
         " if the one thing were right."
     )
-    return Section("ECMP", lead, [Findings(findings)])
+    parts: list[Part] = [Findings(findings)]
+    if flows:
+        rows = [
+            [
+                flow["src"],
+                flow["dst"],
+                str(flow["sport"]),
+                ", ".join(link.split(" ")[0] for link in flow["links"][1:-1]),
+            ]
+            for flow in flows[:_MOST_ROWS]
+        ]
+        columns = [Column("from"), Column("to"), Column("source port"), Column("switch ports that send it")]
+        brief = len(flows) <= _BRIEF_ROWS
+        parts.append(Table("The path of each flow that was given.", columns, rows, brief=brief))
+    return Section("ECMP", lead, parts)
 
 
 def _chosen(steering: Data) -> list[Part]:

@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.lab
 
-CHECKS = ["ecmp-fields", "ecmp-polarization", "ecmp-qps", "ecmp-source-ports", "ecmp-weights"]
+CHECKS = ["ecmp-fields", "ecmp-flows", "ecmp-polarization", "ecmp-qps", "ecmp-source-ports", "ecmp-weights"]
 
 
 @pytest.fixture
@@ -29,6 +29,8 @@ def test_the_rules_in_80_columns(inside, small, flows):
     assert done.code == 0, done.stderr
     assert lines[:2] == ["Lint of the fabric's ECMP", "4 hosts, 4 switches, NICs of 200 Mbit/s"]
     assert "with 1 QP per connection" in done.stdout
+    assert "The path of each flow that was given." in lines
+    assert ["node1:eth0", "node2:eth0", "50000"] in [line.split()[:3] for line in lines]
     assert "fix: set NCCL_IB_QPS_PER_CONNECTION=" in done.stdout
     assert all(len(line) <= 80 for line in lines)
 
@@ -47,6 +49,15 @@ def test_json_has_a_finding_for_each_rule(inside, small, flows):
     told = found["ecmp-source-ports"]["evidence"]
     assert (told["flows"], told["distinct_tuples"], told["distinct_source_ports"]) == (8, 2, 1)
     assert 0 <= told["expected_loss"] < 1
+    # Where each flow goes, and on which link most of them meet.
+    assert [(flow["src"], flow["sport"], len(flow["links"])) for flow in done.json["flows"]] == [
+        *[("node1:eth0", 50000, 4)] * 4,
+        *[("node10:eth0", 50000, 4)] * 4,
+    ]
+    assert (
+        found["ecmp-flows"]["evidence"]["link"]
+        in done.json["flows"][0]["links"] + done.json["flows"][4]["links"]
+    )
 
 
 def test_a_saved_fabric_is_linted_without_its_lab(inside, ran, home):

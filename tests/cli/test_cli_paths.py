@@ -78,6 +78,44 @@ def test_the_fitted_hashes_can_be_linted(inside, small, home):
     assert status["ecmp-polarization"] == "PASS"
 
 
+def test_silent_routers_and_their_counters(inside, small, home):
+    """No answer from any router: exit 2, and what else to try, which then finds every path; a file of readings does too."""
+    from nettune.lab import Lab
+
+    lab = Lab.load(small)
+    rules = "table inet silent { chain out { type filter hook output priority 0 ; icmp type time-exceeded drop ; } ; }"
+    asked = ["discover", "paths", "--lab", small, "--pair", "node1>node2", "--ports", "8", "--rate", "5000"]
+    try:
+        for switch in lab.switches:
+            assert lab.exec(switch, ["nft", rules]).returncode == 0
+        silent = inside(*asked)
+        told = inside(*asked, "--by", "counters", "--steer", "2", "--output", "json")
+    finally:
+        for switch in lab.switches:
+            lab.exec(switch, ["nft", "delete table inet silent"])
+        lab.close()
+    assert silent.code == 2
+    assert "none has a path that is known to its end" in silent.stdout
+    assert "--by counters" in silent.stdout
+    assert told.code == 0, told.stderr
+    assert "will send 960 UDP packets of 37 bytes" in told.stderr
+    assert "read the counters of" in told.stderr
+    assert (told.json["probed"]["complete"], told.json["probed"]["as_predicted"]) == (8, 8)
+    (pair,) = told.json["paths"]
+    rows = [
+        f"node1,node2,{sport},100,{link.split('>')[0]},0,100"
+        for sport, path in pair["ports"].items()
+        for link in path[1:-1]
+    ]
+    (home / "readings.csv").write_text(
+        "src,dst,sport,packets,port,before,after\n" + "\n".join(rows), encoding="utf-8"
+    )
+    read = inside("discover", "paths", "--lab", small, "--captures", "readings.csv", "--output", "json")
+    assert read.code == 0, read.stderr
+    assert "will send" not in read.stderr
+    assert read.json["paths"] == told.json["paths"]
+
+
 MISTAKES = {
     "no arrow": (["--pair", "node1"], "write it like 'h0>h5'"),
     "two arrows": (["--pair", "node1>node2>node1"], "write it like 'h0>h5'"),
@@ -95,6 +133,12 @@ MISTAKES = {
     "steer without ports": (["--steer", "9", "--ports", "8"], "--steer 9 needs as many --ports, not 8"),
     "seeds": (["--seeds", "9-3"], "write it like 70000 or 65536-131071"),
     "too many seeds": (["--seeds", "0-4294967295"], "at most 1,048,576 are tried at a time"),
+    "method": (["--by", "snmp"], "--by 'snmp' is not known; choose one of ttl, counters"),
+    "burst": (["--by", "counters", "--burst", "7"], "greater than or equal to 8"),
+    "bursts too large": (["--by", "counters", "--burst", "100000"], "more than 1,000,000: ask for fewer ports or pairs, or smaller bursts"),
+    "pair and readings": (["--captures", "r.csv", "--pair", "node1>node2"], "give --captures or --pair, not both"),
+    "no such readings": (["--captures", "r.csv"], "r.csv: cannot be read: No such file or directory"),
+    "folder": (["-o", "."], "is a folder; --out names a file"),
     "file of no fabric": (["--fabric", "nowhere.json"], "give --lab or --fabric, not both"),
 }  # fmt: skip
 
@@ -118,7 +162,7 @@ def test_a_fabric_without_addresses_and_hosts_out_of_reach(inside, ran, home):
     (home / "plain.json").write_text(json.dumps(good), encoding="utf-8")
     asked = ["discover", "paths", "--pair", "node1>node2", "--ports", "1", "--fabric"]
     for file, expected in (
-        ("plain.json", "host/node1/nic/eth0 has no IP address"),
+        ("plain.json", "host/node1/nic/eth0 has no IPv4 address (none)"),
         ("fabric.json", "error: node1: "),
     ):
         done = inside(*asked, file)

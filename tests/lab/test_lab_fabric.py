@@ -184,6 +184,14 @@ def test_parallel_uplinks_all_carry_traffic():
     assert all(used["leaf1", f"u{n}"] > 15 for n in range(4)), used
 
 
+def test_ports_are_of_the_range_that_was_asked_for():
+    """A connection from a host leaves from it, where the kernel chooses the port."""
+    code = "import socket; s = socket.socket(); s.bind(('', 0)); print(s.getsockname()[1])"
+    with Lab.up(LabSpec(name="ports", leaves=1, spines=0, port_range="40000-40015")) as lab:
+        chosen = [int(lab.exec(host, ["python3", "-c", code]).stdout) for host in lab.hosts]
+    assert all(40000 <= port <= 40015 for port in chosen)
+
+
 def test_congestion_control_is_what_was_asked_for(ip_json):
     """Reno by default; cubic, which a namespace may not have as its default, comes by the route."""
     available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text("ascii").split()

@@ -47,6 +47,10 @@ def write(tmp_path, text):
         ("hash_seed = 0\n", 1, "hash_seed"),
         ("mtu = 100000\n", 1, "mtu"),
         ('congestion_control = "re no"\n', 1, "is no congestion control"),
+        ('port_range = "40000"\n', 1, "is no range of 16 or more ports"),
+        ('port_range = "40000-40014"\n', 1, "is no range of 16 or more ports"),
+        ('port_range = "1000-2000"\n', 1, "is no range of 16 or more ports"),
+        ('port_range = "65000-65536"\n', 1, "is no range of 16 or more ports"),
         ("leaves = 2\nspines = = 3\n", 2, "is no TOML"),
         ('name = "open\n', 1, "is no TOML"),
     ],
@@ -86,7 +90,7 @@ def test_whole_example_is_read(tmp_path):
             'name = "two-rail"\nleaves = 4\nspines = 2\nhosts_per_leaf = 3\nrails = 2\n'
             'rail_wiring = "per-rail"\nhost_rate = "100mbit"\nuplink_rate = "0.2 Gbit/s"\n'
             'parallel_uplinks = 2\nhash_seed = 7\nhost_names = "node{n}"\nmtu = 1500\n'
-            'congestion_control = "cubic"\n',
+            'congestion_control = "cubic"\nport_range = "65520-65535"\n',
         )
     )
 

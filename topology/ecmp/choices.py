@@ -127,7 +127,7 @@ class ChoiceTable:
             choices=tuple(kinds),
             spec_of=spec_of,
             specs=tuple(specs),
-            address=np.array([_number(text) for text in fabric.ports.address], dtype=np.int64),
+            address=np.array([ipv4_number(text) for text in fabric.ports.address], dtype=np.int64),
         )
 
     def spec(self, row: int) -> HashSpec | None:
@@ -150,7 +150,8 @@ def _shape(weights: list[int], lags: list[int]) -> Choice:
     return Choice(tuple(weight // shared for weight in total), tuple(map(tuple, bundles.values())))
 
 
-def _number(text: str) -> int:
+def ipv4_number(text: str) -> int:
+    """An IPv4 address as a number, -1 where the text is none."""
     parts = text.split(".")
     if len(parts) != 4 or not all(part.isascii() and part.isdecimal() and int(part) < 256 for part in parts):
         return -1

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 MAX_QPS = 128
 """NCCL_IB_MAX_QPS, over all devices of a connection."""
 PIECE_BYTES = 128
-EPHEMERAL = (32768, 60999)
-"""Linux' default ip_local_port_range."""
 _BLOCK = 1 << 18
 
 
@@ -160,11 +158,6 @@ def qp_transfers(connections: Connections, settings: QpSettings) -> Transfers:
     return Transfers(**{name: column[used] for name, column in vars(moved).items()})
 
 
-def flows_of_qps(moved: Transfers, lqpn: Ints, rqpn: Ints) -> FlowColumns:
-    """RoCEv2 flows of QPs whose numbers are known, row by row."""
-    return _roce(moved.src_port, moved.dst_port, sport_of_qps(lqpn, rqpn), rqpn)
-
-
 def roce_ports(moved: Transfers, generator: np.random.Generator, draws: int) -> FlowColumns:
     """(D x T,) flows, draw by draw: every NIC numbers its QPs one after another from a number of its own."""
     ends = np.concatenate([moved.src_port, moved.dst_port])
@@ -176,28 +169,13 @@ def roce_ports(moved: Transfers, generator: np.random.Generator, draws: int) -> 
     base = generator.integers(1, 2**QPN_BITS - int(counts.max(initial=0)), (draws, len(ports)))
     number = base[:, index] + rank
     local, remote = number[:, : len(moved.src_port)].ravel(), number[:, len(moved.src_port) :].ravel()
-    return _roce(
-        np.tile(moved.src_port, draws), np.tile(moved.dst_port, draws), sport_of_qps(local, remote), remote
-    )
-
-
-def tcp_ports(moved: Transfers, generator: np.random.Generator, draws: int) -> FlowColumns:
-    """(D x T,) flows, draw by draw: source ports at random from Linux' default range, one destination port a NIC."""
-    sport = generator.integers(EPHEMERAL[0], EPHEMERAL[1] + 1, draws * len(moved.src_port))
-    listen = generator.integers(
-        EPHEMERAL[0], EPHEMERAL[1] + 1, (draws, int(moved.dst_port.max(initial=0)) + 1)
-    )
-    return FlowColumns.tcp(
+    return FlowColumns(
         np.tile(moved.src_port, draws),
         np.tile(moved.dst_port, draws),
-        sport,
-        listen[:, moved.dst_port].ravel(),
-    )
-
-
-def _roce(src_port: Ints, dst_port: Ints, sport: Ints, dst_qp: Ints) -> FlowColumns:
-    return FlowColumns(
-        src_port, dst_port, np.full_like(sport, UDP), sport, np.full_like(sport, ROCE_PORT), dst_qp
+        np.full_like(local, UDP),
+        sport_of_qps(local, remote),
+        np.full_like(local, ROCE_PORT),
+        remote,
     )
 
 

@@ -22,13 +22,20 @@ from topology.ecmp.connections import (
     by_qps,
     qp_transfers,
     roce_ports,
-    us_per_byte,
+)
+from topology.ecmp.lint_flows import of_flows
+from topology.ecmp.lint_scope import (
+    GOOD_EFFICIENCY,
+    WARN_LOSS,
+    choosing,
+    no_choice,
+    severity,
+    switches,
+    with_speeds,
 )
 from topology.ecmp.polarization import ideal_like, idle_loss, only_seeds_differ, polarized, with_hashes
-from topology.ecmp.roce import SPORT_FIRST, SPORT_LAST
 from topology.ecmp.spec import FAMILIES
-from topology.ecmp.walk import FlowColumns, walked_loads
-from topology.fabric import NodeKind
+from topology.ecmp.walk import FlowColumns
 from topology.routing import UnknownPathError
 
 if TYPE_CHECKING:
@@ -39,10 +46,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-WARN_LOSS, FAIL_LOSS = 0.05, 0.25
-"""Own choice: a loss below the first drowns in what port draws change anyhow; the second is a link of four."""
-GOOD_EFFICIENCY = 0.8
-"""Link use that centrally engineered traffic reaches where ECMP has 40% to 90% (Meta, SIGCOMM 2024, section on TE)."""
 _MANY_QPS, _TRIALS = 16, 20
 _SEED_SETTING = " (net.ipv4.fib_multipath_hash_seed)"
 
@@ -70,15 +73,18 @@ def lint_ecmp(
 
     Raises:
         UnknownPathError: a connection has no route.
-        InputError: a used link has no speed.
     """
+    if not choosing(routing):
+        return [no_choice(routing)]
     asked = across_leaves(routing) if connections is None else connections
     qps = settings or QpSettings()
+    routing, told = with_speeds(routing)
     return [
+        *told,
         *polarization(routing, seed),
         *hash_fields(routing, asked, draws, seed),
         *queue_pairs(routing, asked, qps, draws, seed),
-        *source_ports(routing, flows, flow_bytes, draws, seed),
+        *of_flows(routing, flows, flow_bytes, draws, seed),
         *weights(routing),
     ]
 
@@ -86,9 +92,9 @@ def lint_ecmp(
 def polarization(routing: Routing, seed: int = 0) -> list[Finding]:
     """Switches whose choice was made by the switch before."""
     check, fabric = "ecmp-polarization", routing.fabric
-    not_known = sorted(_choosing(routing) - set(routing.hashes))
+    not_known = sorted(choosing(routing) - set(routing.hashes))
     if not_known:
-        return [_unknown(check, routing, not_known)]
+        return [_unknown(check, routing, not_known, "whether one tier repeats the choice of another")]
     pairs, looked_at = polarized(routing)
     try:
         loss = idle_loss(routing, seed) if pairs else 0.0
@@ -109,7 +115,7 @@ def polarization(routing: Routing, seed: int = 0) -> list[Finding]:
     return [
         Finding(
             check=check,
-            status=_severity(loss),
+            status=severity(loss),
             where=fabric.node_element(worst.second),
             what=f"flows over {fabric.directed_name(worst.link)} use {worst.reached} of {worst.size} next hops of "
             f"{fabric.nodes.name[worst.second]}, which hashes by {other.family} as {fabric.nodes.name[worst.first]} does"
@@ -137,13 +143,14 @@ def hash_fields(routing: Routing, connections: Connections, draws: int = 100, se
     check, fabric = "ecmp-fields", routing.fabric
     known = {
         node: routing.hashes[node]
-        for node in _choosing(routing)
+        for node in choosing(routing)
         if node in routing.hashes and FAMILIES[routing.hashes[node].family].module
     }
     blind = sorted(node for node, spec in known.items() if not {"sport", "dst_qp"} & set(spec.fields))
     if not blind:
-        if not known and _choosing(routing):
-            return [_unknown(check, routing, sorted(_choosing(routing)))]
+        if not known and choosing(routing):
+            what = "whether the source port or the destination QP is hashed"
+            return [_unknown(check, routing, sorted(choosing(routing)), what)]
         what = f"of switches with a known hash all ({len(known)}) use the source port or the destination QP"
         return [held(check, what)]
     moved = qp_transfers(connections, QpSettings(_MANY_QPS, split=True))
@@ -151,7 +158,7 @@ def hash_fields(routing: Routing, connections: Connections, draws: int = 100, se
     for trial in range(_TRIALS):
         # Ideal functions of the fields, so that only the fields differ; several, since addresses are never drawn anew.
         first = trial * len(fabric.nodes.name)
-        now = {node: ideal_like(first + node, routing.hashes.get(node)) for node in _switches(routing)}
+        now = {node: ideal_like(first + node, routing.hashes.get(node)) for node in switches(routing)}
         right = now | {node: replace(now[node], fields=(*now[node].fields, "sport")) for node in blind}
         for kind, hashes in enumerate((now, right)):
             found = busiest(
@@ -168,7 +175,7 @@ def hash_fields(routing: Routing, connections: Connections, draws: int = 100, se
     return [
         Finding(
             check=check,
-            status=max(_severity(loss), Status.WARN, key=_RANK.index),
+            status=severity(loss, at_least=Status.WARN),
             where=fabric.node_element(blind[0]) if len(blind) == 1 else ElementId.fabric(),
             what=f"{counted(len(blind), 'switch hashes', 'switches hash')} neither the UDP source port nor the destination QP ({some(names, 4)}): all QPs "
             f"between two NICs take one path, and {_MANY_QPS} QPs lose {loss:.0%} beside a hash that sees the port",
@@ -222,68 +229,6 @@ def queue_pairs(
     ]
 
 
-def source_ports(
-    routing: Routing,
-    flows: FlowColumns | None,
-    flow_bytes: Floats | None = None,
-    draws: int = 100,
-    seed: int = 0,
-) -> list[Finding]:
-    """Flows that switches cannot tell apart, and what that costs on average beside a port of its own for each."""
-    check = "ecmp-source-ports"
-    if flows is None or not len(flows):
-        return [
-            Finding(
-                check=check,
-                status=Status.UNKNOWN,
-                where=ElementId.fabric(),
-                what="no flows of running connections were given: their source ports are not looked at",
-                required=False,
-                fix="give them: --flows flows.csv with the columns src, dst, sport",
-            )
-        ]
-    bytes_ = np.ones(len(flows)) if flow_bytes is None else flow_bytes
-    hashes = {node: routing.hashes.get(node) or ideal_like(node, None) for node in _switches(routing)}
-    filled = with_hashes(routing, hashes)
-    columns = [flows.src_port, flows.dst_port, flows.proto, flows.sport, flows.dport]
-    if any("dst_qp" in spec.fields for spec in hashes.values()):
-        columns.append(flows.dst_qp)
-    tuple_of = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-    distinct = int(tuple_of.max()) + 1
-    generator = np.random.default_rng(seed)
-    # Ports drawn for each tuple beside ports drawn for each flow: what sharing a tuple costs, whatever the luck of these.
-    times = np.empty((2, draws))
-    for draw in range(draws):
-        drawn = generator.integers(SPORT_FIRST, SPORT_LAST + 1, len(flows))
-        for kind, sport in enumerate((drawn[tuple_of], drawn)):
-            times[kind, draw] = _time(filled, replace(flows, sport=sport), bytes_)
-    shared, own = times.mean(axis=1).tolist()
-    loss = max(0.0, 1 - own / shared) if shared else 0.0
-    ports = len(np.unique(flows.sport))
-    evidence = {
-        "flows": len(flows),
-        "distinct_tuples": distinct,
-        "distinct_source_ports": ports,
-        "expected_loss": round(loss, 3),
-    }
-    what = (
-        f"{len(flows)} flows have {distinct} different tuples and {ports} different source ports; that costs {loss:.0%} on "
-        "average beside a port of its own for each"
-    )
-    if distinct >= (1 - WARN_LOSS) * len(flows):
-        return [held(check, what, evidence)]
-    return [
-        Finding(
-            check=check,
-            status=max(_severity(loss), Status.WARN, key=_RANK.index),
-            where=ElementId.fabric(),
-            what=what,
-            evidence=evidence,
-            fix="give every QP its own UDP source port (flow label or mlx5dv_modify_qp_udp_sport), or hash the destination QP",
-        )
-    ]
-
-
 def weights(routing: Routing) -> list[Finding]:
     """Next-hop groups whose weights do not fit what lies behind their members, as after a failure further on."""
     check, fabric = "ecmp-weights", routing.fabric
@@ -294,7 +239,7 @@ def weights(routing: Routing) -> list[Finding]:
     return [
         Finding(
             check=check,
-            status=_severity(each.loss),
+            status=severity(each.loss),
             where=fabric.node_element(each.node),
             what=f"towards {fabric.nodes.name[each.target]} the weights are {_ratio(each.weights)}, but the next hops can carry "
             f"{_ratio(each.fitting)}: {each.loss:.0%} of that capacity is lost",
@@ -310,36 +255,14 @@ def weights(routing: Routing) -> list[Finding]:
     ]
 
 
-_RANK = [Status.PASS, Status.UNKNOWN, Status.WARN, Status.FAIL]
-
-
-def _severity(loss: float) -> Status:
-    if loss >= FAIL_LOSS:
-        return Status.FAIL
-    return Status.WARN if loss >= WARN_LOSS else Status.PASS
-
-
-def _choosing(routing: Routing) -> set[int]:
-    """Switches with several next hops towards some group."""
-    return {node for (node, _), hops in routing.table.items() if len(hops.links) > 1}
-
-
-def _switches(routing: Routing) -> list[int]:
-    return [int(row) for row in np.flatnonzero(routing.fabric.nodes.kind == NodeKind.SWITCH)]
-
-
-def _time(routing: Routing, flows: FlowColumns, bytes_: Floats) -> float:
-    loads = walked_loads(routing, flows, bytes_)[0]
-    return float((loads * us_per_byte(routing.fabric, loads > 0)).max(initial=0.0))
-
-
-def _unknown(check: str, routing: Routing, nodes: list[int]) -> Finding:
+def _unknown(check: str, routing: Routing, nodes: list[int], what: str) -> Finding:
     names = [routing.fabric.nodes.name[node] for node in nodes]
     return Finding(
         check=check,
         status=Status.UNKNOWN,
         where=ElementId.fabric(),
-        what=f"the hash of {counted(len(names), 'switch')} with several next hops is not known ({some(names, 4)})",
+        what=f"{what} is not known, for the hash of {counted(len(names), 'switch')} with several next hops is not "
+        f"({some(names, 4)})",
         evidence={"switches": names},
         required=False,
         fix="discover with the switches' hash settings, or run `nettune discover paths` and lint the result.json of its run",

@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from topology.ecmp.tuples import ROCE_PORT, UDP
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from topology.routing import FlowKey
-
 
 Number = TypeVar("Number", int, "NDArray[np.int64]")
 SPORT_FIRST, SPORT_LAST = 0xC000, 0xFFFF
@@ -41,11 +36,3 @@ def sport_of_label(label: Number) -> Number:
 def sport_of_qps(lqpn: Number, rqpn: Number) -> Number:
     """UDP source port of a connected QP whose flow label is 0; columns too."""
     return sport_of_label(flow_label(lqpn, rqpn))
-
-
-def flow_of_qps(src_port: int, dst_port: int, lqpn: int, rqpn: int, label: int = 0) -> FlowKey:
-    """The flow of one QP's data, from its numbers as NCCL's INFO log has them; a flow label that was set comes first."""
-    from topology.routing import FlowKey
-
-    sport = sport_of_label(label) if label else sport_of_qps(lqpn, rqpn)
-    return FlowKey(src_port, dst_port, UDP, sport, ROCE_PORT, dst_qp=rqpn)

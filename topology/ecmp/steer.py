@@ -112,7 +112,7 @@ def steer(
         loads=loads,
         busiest_us=float((loads * per_byte).max(initial=0.0)),
         unsteered_us=_unsteered(routing, flows, flow_bytes, offered, draws, generator),
-        bound_us=_bound_us(routing, flows, flow_bytes),
+        bound_us=bound_us(routing, flows, flow_bytes),
     )
 
 
@@ -205,7 +205,8 @@ def spread(taken: Ints, bytes_: Floats, per_byte: Floats, generator: np.random.G
     return chosen
 
 
-def _bound_us(routing: Routing, flows: FlowColumns, flow_bytes: Floats) -> float:
+def bound_us(routing: Routing, flows: FlowColumns, flow_bytes: Floats) -> float:
+    """Time that NICs and cuts of the fabric need at least, whatever paths the flows take."""
     rows = np.arange(len(flows))
     moved = Transfers(flows.src_port, flows.dst_port, flow_bytes, rows, np.zeros_like(rows))
     return cut_bound(routing, moved, nic_parts(routing.fabric)).time_us

@@ -12,6 +12,7 @@ import numpy as np
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 from nettune.errors import InputError
+from topology.ecmp.choices import ipv4_number
 from topology.fabric import Fabric
 from topology.probing.prober import AT_ONCE
 from topology.routing import FlowKey, Routing, UnknownPathError
@@ -84,17 +85,26 @@ class ProbePlan:
 
     def describe(self, fabric: Fabric) -> str:
         """One line for the person who is asked before anything is sent."""
+        senders = {int(fabric.ports.node[src]) for src, _ in self.pairs}
+        hosts = "one host" if len(senders) == 1 else f"each of {len(senders)} hosts"
+        once = len(self.sports) * sum(self.hops)
+        return (
+            f"{once:,} {self.what} (at most {self.packets:,} if answers fail), {self.aim(fabric)}, "
+            f"at most {self.packets_per_s:g} packets/s from {hosts}, at most {self.seconds(fabric):.0f} s"
+        )
+
+    @property
+    def what(self) -> str:
+        """Kind and size of its packets."""
         name = {6: "TCP connection requests that never arrive", 17: "UDP packets"}[self.proto]
+        return f"{name} of {_BYTES[self.proto]} bytes"
+
+    def aim(self, fabric: Fabric) -> str:
+        """Where they go."""
         first, last = (fabric.port_element(row) for row in self.pairs[0])
         more = len(self.pairs) - 1
         others = f" and {more} more pair{'s' * (more > 1)}" if more else ""
-        senders = {int(fabric.ports.node[src]) for src, _ in self.pairs}
-        once = len(self.sports) * sum(self.hops)
-        return (
-            f"{once:,} {name} of {_BYTES[self.proto]} bytes (at most {self.packets:,} if answers fail), "
-            f"port {self.dport}, DSCP {self.dscp}, from {first} to {last}{others}, "
-            f"at most {self.packets_per_s:g} packets/s from {'one host' if len(senders) == 1 else f'each of {len(senders)} hosts'}, at most {self.seconds(fabric):.0f} s"
-        )
+        return f"port {self.dport}, DSCP {self.dscp}, from {first} to {last}{others}"
 
 
 def plan(
@@ -118,8 +128,11 @@ def plan(
     different = tuple(dict.fromkeys(pairs))
     for src, dst in different:
         for row in (src, dst):
-            if not fabric.ports.address[row]:
-                raise InputError(f"{fabric.port_element(row)} has no IP address: it cannot be probed")
+            if ipv4_number(fabric.ports.address[row]) < 0:
+                given = fabric.ports.address[row] or "none"
+                raise InputError(
+                    f"{fabric.port_element(row)} has no IPv4 address ({given}): it cannot be probed"
+                )
         lengths = {len(links) - 1 for _, links in routing.alternatives(src, dst)}
         if lengths == {-1}:
             raise InputError(f"{fabric.port_element(src)} and {fabric.port_element(dst)} are of one host")

@@ -82,6 +82,27 @@ def trace(
     }
 
 
+def burst(
+    flows: "Sequence[Sequence[Any]]",
+    counts: "Sequence[int]",
+    *,
+    ttl: "int",
+    proto: "int",
+    dscp: "int",
+    packets_per_s: "float",
+) -> "dict[str, Any]":
+    """Send so many packets of each flow, for counters on their way; all die at router `ttl`, and no answer is read.
+
+    Returns:
+        `refused` and `sent` as `trace`.
+    """
+    prober = _Prober(ttl, (), proto, dscp, packets_per_s, 0.0)
+    for index, count in enumerate(counts):
+        for _ in range(count):
+            prober.once(flows[index], index, ttl)
+    return {"refused": {str(index): why for index, why in prober.refused.items()}, "sent": prober.sent}
+
+
 class _Prober:
     def __init__(
         self,
@@ -109,6 +130,14 @@ class _Prober:
             of_ttl = [index for index, own in probes if own == ttl and self._goes_on(index, ttl)]
             for first in range(0, len(of_ttl), AT_ONCE):
                 self._batch(flows, of_ttl[first : first + AT_ONCE], ttl)
+
+    def once(self, flow: "Sequence[Any]", index: "int", ttl: "int") -> None:
+        """Send one packet, unless the flow's port cannot be had."""
+        sock = None if index in self.refused else self._opened(flow, index, ttl)
+        if sock is not None:
+            with sock:
+                self._send(sock, flow, index, ttl)
+            self._pace(select.poll(), {}, ttl)
 
     def _goes_on(self, index: "int", ttl: "int") -> "bool":
         """Whether a router is known to be there, and the flow has not arrived before it."""
@@ -212,4 +241,4 @@ def _offenders(sock: "socket.socket") -> "Iterator[str]":
 
 
 if __name__ == "__main__":
-    print(json.dumps([trace(**task) for task in json.load(sys.stdin)]))
+    print(json.dumps([(burst if "counts" in task else trace)(**task) for task in json.load(sys.stdin)]))

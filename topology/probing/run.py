@@ -15,7 +15,7 @@ from nettune.launch.base import Command
 from topology.probing.paths import ProbedPath, ProbePlan, read_answers, tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nettune.launch.base import Outcome
     from topology.discovery.collect import Run
@@ -39,19 +39,14 @@ def probe(run: Run, probe_plan: ProbePlan, fabric: Fabric) -> tuple[list[ProbedP
     Raises:
         NettuneError: no host could be reached, has Python 3, and ended in time; it says why of the first.
     """
-    work = tasks(probe_plan, fabric)
-    source = _source()
-    commands = [
-        Command(host, ["sh", "-c", _PYTHON, "sh", str(len(source))], stdin=source + json.dumps(todo).encode())
-        for host, todo in work.items()
-    ]
+    commands = [prober_command(host, todo) for host, todo in tasks(probe_plan, fabric).items()]
     # Twice the time that pace and waiting can take, and as long as a slow start does.
     outcomes = run(commands, 30 + 2 * probe_plan.seconds(fabric))
     results: dict[str, Iterator[dict[str, Any]]] = {}
     failed: dict[str, NettuneError] = {}
     for outcome in outcomes:
         try:
-            results[outcome.host] = iter(_printed(outcome))
+            results[outcome.host] = iter(printed(outcome))
         except NettuneError as error:
             failed[outcome.host] = error
     if not results:
@@ -82,7 +77,20 @@ def _source() -> bytes:
     return files("topology.probing").joinpath("prober.py").read_bytes()
 
 
-def _printed(outcome: Outcome) -> list[dict[str, Any]]:
+def prober_command(host: str, todo: Sequence[Mapping[str, Any]]) -> Command:
+    """The prober with its tasks, for one host."""
+    source = _source()
+    return Command(
+        host, ["sh", "-c", _PYTHON, "sh", str(len(source))], stdin=source + json.dumps(todo).encode()
+    )
+
+
+def printed(outcome: Outcome) -> list[dict[str, Any]]:
+    """What the prober returned for each of its tasks.
+
+    Raises:
+        NettuneError: it failed, was stopped, or its output was cut.
+    """
     last = outcome.stderr.strip().splitlines()[-1:] or ["it said nothing"]
     if outcome.timed_out:
         raise NettuneError(f"{outcome.host}: probing did not end in its time; send fewer probes, or faster")
@@ -114,7 +122,6 @@ def _told(
         "let routers answer from the interface the packet came in by (Linux: icmp_errors_use_inbound_ifaddr=1), or discover "
         "the fabric again"
     )
-    taken = "choose other ports (--first-port) if they are in use; else see that the NIC is up and has its address"
     told = [
         (
             f"{count} of {len(paths)} source ports got no answer from router {ttl} on the way to {target}",
@@ -126,10 +133,20 @@ def _told(
         (f"{address} answered {count} probes to {target}, and belongs to no port of the fabric", unknown)
         for address, count in foreign.items()
     ]
-    told += [
+    return open_paths(where, [*told, *refusals(refused.values())])
+
+
+def refusals(reasons: Iterable[str]) -> list[tuple[str, str]]:
+    """What is said of source ports that their host refused, and what to do."""
+    taken = "choose other ports (--first-port) if they are in use; else see that the NIC is up and has its address"
+    return [
         (f"{count} source ports have no path, since the host refused them: {why}", taken)
-        for why, count in Counter(refused.values()).items()
+        for why, count in Counter(reasons).items()
     ]
+
+
+def open_paths(where: ElementId, told: Iterable[tuple[str, str]]) -> list[Finding]:
+    """Findings about a pair's open paths, of what is wrong and what to do."""
     return [
         Finding(check="path-probe", status=Status.UNKNOWN, where=where, what=what, required=False, fix=fix)
         for what, fix in told

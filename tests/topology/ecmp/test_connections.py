@@ -18,11 +18,9 @@ from topology.ecmp.connections import (
     across_leaves,
     busiest,
     by_qps,
-    flows_of_qps,
     qp_shares,
     qp_transfers,
     roce_ports,
-    tcp_ports,
 )
 from topology.ecmp.roce import sport_of_qps
 from topology.routing import Routing
@@ -114,7 +112,7 @@ def test_draws_are_repeatable(clos):
     fabric = clos()
     routing = Routing.shortest_paths(fabric, HashSpec("linux-multipath-fields", 3))
     moved = qp_transfers(across_leaves(routing), QpSettings(2))
-    times = [busiest(routing, moved, draws=50, seed=seed, ports=tcp_ports).times_us for seed in (1, 1, 2)]
+    times = [busiest(routing, moved, draws=50, seed=seed, ports=roce_ports).times_us for seed in (1, 1, 2)]
 
     assert np.array_equal(times[0], times[1])
     assert not np.array_equal(times[0], times[2])
@@ -143,9 +141,11 @@ def test_a_nics_qps_are_numbered_one_after_another(clos):
 
     assert np.diff(flows.dst_qp.reshape(2, 4)).tolist() == [[1, 1, 1]] * 2
     assert flows.dst_qp[0] != flows.dst_qp[4]
-    local = np.arange(100, 104)
-    known = flows_of_qps(moved, local, flows.dst_qp[:4])
-    assert known.sport.tolist() == sport_of_qps(local, flows.dst_qp[:4]).tolist()
+    local = np.arange(1, 2**24 - 3)
+    fits = [
+        sport_of_qps(local + number, int(flows.dst_qp[number])) == flows.sport[number] for number in range(4)
+    ]
+    assert np.logical_and.reduce(fits).any()
 
 
 def test_the_test_traffic_is_a_permutation_across_leaves(clos):

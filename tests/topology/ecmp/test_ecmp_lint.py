@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from nettune.checks import Finding, Status
+from topology.builder import FabricBuilder
 from topology.ecmp import HashSpec
 from topology.ecmp.capacity import mismatches
 from topology.ecmp.connections import QpSettings, across_leaves
-from topology.ecmp.lint import lint_ecmp, queue_pairs, source_ports
-from topology.ecmp.walk import walked_loads
-from topology.fabric import LinkState
+from topology.ecmp.lint import lint_ecmp, queue_pairs
+from topology.ecmp.lint_flows import shared_links, source_ports
+from topology.ecmp.walk import paths, walked_loads
+from topology.fabric import LinkState, NodeKind
 from topology.routing import NextHops, Routing
 
 SOUND = HashSpec("ideal", 1)
@@ -41,7 +43,7 @@ def without(fabric, *cables):
 
 
 def test_a_sound_fabric_passes(clos, roce_flows):
-    """Own seeds, many QPs, a port for each flow: all five rules hold, no UNKNOWN among them."""
+    """Own seeds, many QPs, a port for each flow: all five rules on the fabric hold, no UNKNOWN among them."""
     fabric = clos(4, 2, 4, parallel=2)
     routing = each_its_own(Routing.shortest_paths(fabric, SOUND))
     nics = np.array([fabric.port_row(host, "eth0") for host in fabric.hosts])
@@ -49,6 +51,7 @@ def test_a_sound_fabric_passes(clos, roce_flows):
 
     found = findings(routing, settings=QpSettings(64), flows=flows)
 
+    del found["ecmp-flows"]  # where these very flows meet is luck
     assert sorted(found) == [
         "ecmp-fields",
         "ecmp-polarization",
@@ -146,6 +149,32 @@ def test_one_port_for_all_qps_costs_bandwidth(clos, roce_flows):
     assert source_ports(deep, flows)[0].status is Status.PASS
 
 
+@pytest.mark.parametrize(("proto", "ports"), [(17, range(49152, 65536)), (6, range(32768, 61000))])
+def test_flows_that_meet_on_a_link_are_told_and_steered_apart(clos, roce_flows, proto, ports):
+    """Eight flows on one of four uplinks get a quarter; the ports that the finding names are usable, and heal it."""
+    routing = each_its_own(Routing.shortest_paths(clos(2, 4, 8), SOUND))
+    nics = np.array([routing.fabric.nics(host)[0] for host in routing.fabric.hosts])
+    flows = replace(roce_flows(nics[:8], nics[8:], sport=0), proto=np.full(8, proto))
+    up = {}
+    for port in range(50000, 50400):
+        for flow, path in enumerate(paths(routing, replace(flows, sport=np.full(8, port)))):
+            up.setdefault((flow, int(path[1])), port)
+    link = int(routing.table[routing.fabric.node_row("leaf0"), int(routing.group[nics[8]])].links[0])
+    together = replace(flows, sport=np.array([up[flow, link] for flow in range(8)]))
+
+    (finding,) = shared_links(routing, together)
+
+    assert (finding.status, str(finding.where)) == (Status.WARN, "switch/leaf0/port/u0")
+    assert finding.evidence["flows"] == 8
+    assert finding.evidence["efficiency"] == pytest.approx(0.25)
+    assert set(finding.evidence["source_ports"]) <= set(ports)
+    (healed,) = shared_links(routing, replace(together, sport=np.array(finding.evidence["source_ports"])))
+    assert healed.status is Status.PASS
+    assert healed.evidence["efficiency"] == pytest.approx(finding.evidence["steered_efficiency"]) == 1.0
+    (open_,) = shared_links(replace(routing, hashes={}), together)
+    assert (open_.status, open_.required) == (Status.UNKNOWN, False)
+
+
 def test_next_hops_are_unequal_after_a_failure_further_on(clos, roce_flows):
     """One of two cables behind a spine is down: the loss is what the engine sees, and the proposed weights heal it."""
     fabric = without(clos(3, 2, 4, parallel=2), ("spine0", "d4"))
@@ -186,8 +215,27 @@ def test_what_is_not_known_is_no_pass(clos):
     )
 
 
-def test_a_fabric_without_choices_has_nothing_to_say(clos):
-    """One spine, or one leaf: nothing fails."""
-    for fabric in (clos(2, 1, 2), clos(1, 1, 2)):
-        found = findings(Routing.shortest_paths(fabric, SOUND))
-        assert {each.status for every in found.values() for each in every} <= {Status.PASS, Status.UNKNOWN}
+def test_a_fabric_without_choices_has_nothing_to_judge(clos):
+    """One spine, one leaf, or no host that is known: UNKNOWN, not required; a pass where tables were read."""
+    bare = FabricBuilder()
+    for name in ("leaf0", "spine0"):
+        bare.node(name, NodeKind.SWITCH)
+        bare.port(name, "u0")
+    bare.link(("leaf0", "u0"), ("spine0", "u0"))
+    for fabric in (clos(2, 1, 2), clos(1, 1, 2), bare.build()):
+        routing = Routing.shortest_paths(fabric, SOUND)
+        (only,) = lint_ecmp(routing)
+        assert (only.check, only.status, only.required) == ("ecmp-choices", Status.UNKNOWN, False)
+        assert lint_ecmp(replace(routing, source="LFT"))[0].status is Status.PASS
+
+
+def test_links_without_a_speed_count_alike(clos):
+    """Losses are those of equal links, and it is said."""
+    known = each_its_own(Routing.shortest_paths(clos(2, 4, 8), SOUND))
+    lacking = each_its_own(Routing.shortest_paths(clos(2, 4, 8, uplink_gbps=0.0), SOUND))
+    told, found = findings(known), findings(lacking)
+    (speeds,) = found.pop("ecmp-speeds")
+    assert "the speed of 8 links is not known (leaf0:u0" in speeds.what
+    assert {check: every[0].evidence for check, every in found.items()} == {
+        check: every[0].evidence for check, every in told.items()
+    }

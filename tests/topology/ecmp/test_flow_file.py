@@ -41,15 +41,39 @@ def test_nics_are_addresses_hosts_or_ports(read):
     assert bytes_.tolist() == [1, 7, 9]
 
 
+def test_qp_numbers_stand_for_the_source_port(read):
+    """As Linux makes it of them; a port that is given comes first."""
+    flows, _, _ = read("src,dst,sport,src_qp,dst_qp\nnode1,node3,,280,499\nnode1,node3,50000,280,499\n")
+    assert flows.sport.tolist() == [0xE1C0, 50000]
+    assert flows.dst_qp.tolist() == [499, 499]
+
+
 MISTAKES = {
-    "empty": ("", "flows.csv:1: its first line must name the columns src, dst, sport"),
-    "column": ("src,dst,sport,colour\n", "may name dport, proto, dst_qp, bytes"),
+    "empty": ("", "flows.csv:1: its first line must name the columns src, dst, and may name sport, dport"),
+    "column": ("src,dst,sport,colour\n", "may name sport, dport, proto, src_qp, dst_qp, bytes"),
     "no flow": ("src,dst,sport\n", "holds no flows"),
     "port": ("src,dst,sport\nnode1,node3,65536\n", "flows.csv:2: sport '65536' is no number from 0 to 65535"),
-    "no port": ("src,dst,sport\nnode1,node3\n", "sport '' is no number"),
+    "no port": ("src,dst,sport\nnode1,node3\n", "needs a sport, or for RoCE src_qp and dst_qp"),
+    "one QP": (
+        "src,dst,src_qp\nnode1,node3,5\n",
+        "flows.csv:2: needs a sport, or for RoCE src_qp and dst_qp",
+    ),
+    "QPs of TCP": ("src,dst,proto,src_qp,dst_qp\nnode1,node3,tcp,5,6\n", "needs a sport"),
+    "QP": (
+        "src,dst,src_qp,dst_qp\nnode1,node3,16777216,6\n",
+        "src_qp '16777216' is no number from 0 to 16777215",
+    ),
     "protocol": ("src,dst,sport,proto\nnode1,node3,5,sctp\n", "proto 'sctp' is neither tcp nor udp"),
     "host": ("src,dst,sport\nnode1,node9,5\n", "flows.csv:2: 'node9' is no NIC of the fabric"),
     "switch": ("src,dst,sport\nnode1,leaf0,5\n", "'leaf0' is no NIC of the fabric"),
+    "too many cells": (
+        "src,dst,sport\nnode1,node3,5,6\n",
+        "flows.csv:2: has 4 cells, the first line names 3",
+    ),
+    "huge": (
+        f"src,dst,sport\nnode1,node3,{'9' * 5000}\n",
+        "flows.csv:2: sport '99999999999999999999' is no number",
+    ),
     "one host": ("src,dst,sport\nnode1,node1,5\n", "node1 and node1 are of one host"),
     "binary": (b"\xff\xfe\x00src", "is no UTF-8 text"),
     "null": ("src,dst,sport\nnode1,\0,5\n", "flows.csv:2: "),

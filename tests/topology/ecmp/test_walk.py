@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nettune.errors import InputError
 from topology.ecmp import HashSpec, Tuples, choose
-from topology.ecmp.roce import flow_of_qps
+from topology.ecmp.roce import sport_of_qps
 from topology.ecmp.tuples import FIVE_TUPLE
 from topology.ecmp.walk import FlowColumns, paths, walked_loads
 from topology.loads import expected_loads
@@ -136,7 +136,7 @@ def test_a_roce_flow_is_known_by_its_qps(clos):
     a, b = map(int, nics(fabric))
     plain = Routing.shortest_paths(fabric, HashSpec("crc32c", 1))
     deep = Routing.shortest_paths(fabric, HashSpec("crc32c", 1, fields=(*FIVE_TUPLE, "dst_qp")))
-    flow = flow_of_qps(a, b, 0x118, 0x1F3)
+    flow = FlowKey(a, b, 17, sport_of_qps(0x118, 0x1F3), 4791, dst_qp=0x1F3)
 
     assert plain.path(flow) == plain.path(FlowKey(a, b, 17, 0xE1C0, 4791))
     by_qp = {deep.path(replace(flow, dst_qp=number)) for number in range(64)}

@@ -76,6 +76,18 @@ def test_a_plan_counts_its_packets(routing):
     assert "DSCP 26" in words
 
 
+@pytest.mark.parametrize("address", ["", "fe80::1", "2001:db8::1", "10.0.0.256"])
+def test_a_nic_without_an_ipv4_address_cannot_be_probed(routing, address):
+    """It is named before anything is sent."""
+    fabric = routing.fabric
+    src, dst = ends(routing)
+    ports = replace(
+        fabric.ports, address=(*fabric.ports.address[:dst], address, *fabric.ports.address[dst + 1 :])
+    )
+    with pytest.raises(InputError, match="host/h1/nic/eth0 has no IPv4 address"):
+        plan(replace(routing, fabric=replace(fabric, ports=ports)), [(src, dst)], [50000])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
