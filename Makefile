@@ -67,8 +67,10 @@ campaign: $(VENV)/.installed-dev  ## slow measurements in the lab that the docum
 	$(VENV)/bin/python -m pytest -o python_files='campaign_*.py' tests/campaigns $(PYTEST_ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.installed-dev  ## 20,000 mutated inputs over all readers of discover
-	NETTUNE_FUZZ=20000 $(VENV)/bin/python -m pytest tests/topology/readers/test_reader_contract.py $(PYTEST_ARGS)
+fuzz: $(VENV)/.installed-dev  ## 20,000 mutated inputs over the readers of discover, the lints and the checks
+	NETTUNE_FUZZ=20000 NETTUNE_FUZZ_CAPTURES=20000 $(VENV)/bin/python -m pytest \
+	  tests/topology/readers/test_reader_contract.py tests/collectives/nccl/test_nccl_lint_fuzz.py \
+	  tests/qualify/checks/test_checks_hostile.py $(PYTEST_ARGS)
 
 .PHONY: wheel
 wheel: dist/.built  ## sdist and wheel in dist/

@@ -40,6 +40,10 @@ class Kind(enum.StrEnum):
     NO_GPU_DIRECT = "nccl-no-gpudirect"
     INVALID_SETTING = "nccl-invalid-setting"
     NIC_EVENT = "nccl-nic-event"
+    TOPO_FILE = "nccl-topology-file"
+    WRONG_DATA = "nccl-wrong-data"
+    TEST_FAILED = "nccl-test-failed"
+    TEST_MISSED = "nccl-test-below-minimum"
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,30 @@ CAUSES: dict[Kind, Cause] = {
         Status.WARN,
         "RDMA without GPUDirect: every byte passes host memory",
         "Load nvidia-peermem or use dma-buf, check NCCL_NET_GDR_LEVEL and that GPU and NIC share a PCIe switch.",
+    ),
+    Kind.WRONG_DATA: Cause(
+        0,
+        Status.FAIL,
+        "nccl-tests received wrong data: no bandwidth counts before this is found",
+        "Run pairs of the hosts with -c 1 to find the one with wrong data; then its GPU memory test, and NCCL_PROTO unset.",
+    ),
+    Kind.TOPO_FILE: Cause(
+        9,
+        Status.WARN,
+        "the topology file could not be read: NCCL goes by what it detects (15.1 in place of 431 GB/s in azurehpc-health-checks#142)",
+        "Correct the path in NCCL_TOPO_FILE, also inside the container, or unset it.",
+    ),
+    Kind.TEST_FAILED: Cause(
+        8,
+        Status.FAIL,
+        "nccl-tests ended early",
+        "See the messages before it; with NCCL_DEBUG=INFO all ranks tell more.",
+    ),
+    Kind.TEST_MISSED: Cause(
+        8,
+        Status.FAIL,
+        "the average bandwidth is below the NCCL_TESTS_MIN_BW that was asked for",
+        "The average counts small sizes too: compare the largest size with what the links allow.",
     ),
     Kind.INVALID_SETTING: Cause(
         11,

@@ -1,4 +1,4 @@
-"""Settings as they are given: of a process, of files with KEY=VALUE, of nccl.conf, of a job script.
+"""Settings as they are given: of a process, of files with KEY=VALUE, of nccl.conf, of a job script or a manifest.
 
 Only variables that are NCCL's, or were meant to be, are kept: an environment holds secrets.
 Precedence (NVIDIA/nccl src/misc/param.cc, 2.30.7): the process's own environment, then NCCL_CONF_FILE (2.23 and later)
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collectives.nccl.jobscript import script_settings
+from collectives.nccl.manifest import LOOKS_SO, manifest_settings
 from collectives.nccl.settings import Origin, Setting
 from collectives.nccl.variables import is_meant_for_nccl
 from nettune.errors import InputError
@@ -36,6 +37,7 @@ class Form(enum.StrEnum):
     CONF = "nccl.conf"
     LINES = "env"  # KEY=VALUE a line: the output of env, a container's env file
     SCRIPT = "script"  # shell, sbatch
+    MANIFEST = "manifest"  # YAML, JSON: Kubernetes, Compose
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,14 @@ class Environment:
     Attributes:
         settings: all, in the order of their sources.
         empty: the text had nothing in it at all.
+        unread: why it may hold settings that were not read; empty otherwise.
         host: of a live process; empty otherwise.
         notes: sources that could not be read, with the reason.
     """
 
     settings: tuple[Setting, ...]
     empty: bool = False
+    unread: str = ""
     host: str = ""
     notes: tuple[str, ...] = ()
     _first: dict[str, Setting] = field(init=False, repr=False, compare=False)
@@ -88,14 +92,21 @@ class Environment:
         ]
 
 
+_MANIFESTS = {".yaml", ".yml", ".json"}
+
+
 def form_of(name: str, text: str) -> Form:
     """What a text is, by the file's name and its content."""
     if "\0" in text:
         return Form.ENVIRON
     if Path(name).name.endswith("nccl.conf"):
         return Form.CONF
+    if Path(name).suffix in _MANIFESTS:
+        return Form.MANIFEST
     if text.startswith("#!") or _SHELL.search(text):
         return Form.SCRIPT
+    if LOOKS_SO.search(text):
+        return Form.MANIFEST
     return Form.LINES
 
 
@@ -107,7 +118,12 @@ _SHELL = re.compile(
 
 
 def read_text(name: str, text: str, form: Form | None = None) -> Environment:
-    """The settings of a text; its form is recognised where it is not told."""
+    """The settings of a text; its form is recognised where it is not told.
+
+    Raises:
+        InputError: a manifest that is no YAML.
+    """
+    recognised = form is None and Path(name).suffix not in _MANIFESTS
     form = form or form_of(name, text)
     if form is Form.ENVIRON:
         found = _environ(name, text)
@@ -115,12 +131,48 @@ def read_text(name: str, text: str, form: Form | None = None) -> Environment:
         found = _conf(name, text)
     elif form is Form.SCRIPT:
         found = script_settings(name, text)
+    elif form is Form.MANIFEST:
+        try:
+            found = manifest_settings(name, text)
+        except InputError:
+            if not recognised:
+                raise
+            found, form = _lines(name, text), Form.LINES
     else:
         found = _lines(name, text)
-    return Environment(
-        tuple(_masked(one) for one in found if is_meant_for_nccl(one.name) or one.origin is Origin.LOST),
-        empty=not text.strip("\0 \t\r\n"),
+    settings = tuple(
+        _masked(one) for one in found if is_meant_for_nccl(one.name) or one.origin is Origin.LOST
     )
+    return Environment(
+        settings,
+        empty=not text.strip("\0 \t\r\n"),
+        unread="" if settings else _named_without_effect(text, form) or _too_little(text, form),
+    )
+
+
+def _too_little(text: str, form: Form) -> str:
+    """Whether a text is no environment at all: values of several lines are few, other files hold a `=` here and there."""
+    if form not in {Form.ENVIRON, Form.LINES}:
+        return ""
+    entries = [entry for entry in text.split("\0" if form is Form.ENVIRON else "\n") if entry.strip()]
+    told = sum(_ENTRY.match(entry) is not None for entry in entries)
+    return "holds hardly any NAME=VALUE" if told * _MOST_OTHERS < len(entries) else ""
+
+
+def _named_without_effect(text: str, form: Form) -> str:
+    """A variable of NCCL that a text names though nothing of it was read as a setting; empty where there is none."""
+    for line in text.splitlines():
+        match = _NAME.search(line)
+        if match and not _TELLS.match(line):
+            return f"names {match[0][:60]}, but not as a setting in the form `{form}`"
+    return ""
+
+
+_ENTRY = re.compile(r"\s*(?:#|[A-Za-z_][\w.%-]*=)", re.ASCII)
+_MOST_OTHERS = 4
+"""One line in so many of an environment is at least a setting or a comment; own figure."""
+_TELLS = re.compile(r"\s*(?:#|echo\b|printf\b|printenv\b)")
+_NAME = re.compile(r"(?<![\w${])NCCL_[A-Z][A-Z0-9_]+")
 
 
 _SECRET = re.compile(r"PSK|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)

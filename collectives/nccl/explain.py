@@ -277,6 +277,17 @@ def _ras_mismatch(case: Case) -> Explained:
     )
 
 
+def _ras_incomplete(case: Case) -> Explained:
+    """The ranks that RAS lists are the ones that it misses."""
+    cause = CAUSES[case.first.kind]
+    listed = case.seen.ras_ranks
+    if not listed:
+        return Explained(cause.says, cause.fix)
+    nodes = sorted({node for _, node in listed})
+    what = f"{cause.says}: {_ranks([rank for rank, _ in listed])} on {', '.join(nodes[:4])}"
+    return Explained(what, cause.fix, _host(nodes[0]) if len(nodes) == 1 else None)
+
+
 def _socket_fallback(case: Case) -> Explained:
     cause = CAUSES[case.first.kind]
     setting = next(
@@ -309,5 +320,6 @@ _SPECIAL: dict[Kind, Callable[[Case], Explained]] = {
     Kind.WATCHDOG_STATUS: _watchdog_status,
     Kind.HEARTBEAT: _heartbeat,
     Kind.RAS_MISMATCH: _ras_mismatch,
+    Kind.RAS_INCOMPLETE: _ras_incomplete,
     Kind.SOCKET_FALLBACK: _socket_fallback,
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from collectives.nccl.causes import CAUSES, Kind
 from collectives.nccl.explain import Case, Explained, explain
 from collectives.nccl.symptoms import Observed, Symptom, observe
+from collectives.nccl.testoutput import Verdict
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 
@@ -19,12 +20,17 @@ if TYPE_CHECKING:
 
 LOG = "nccl-log"
 
+_REPLACES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE")
+"""Settings in whose place NCCL would look for itself: a sound log says that they were used."""
+
 _SKEW_S = 5.0
 """Own choice: clocks of hosts without time synchronisation by hardware differ by less, and loggers add a second."""
 
 _NETWORK = (Kind.RETRY_EXCEEDED, Kind.NOT_READY, Kind.OTHER_STATUS, Kind.CUT_COMPLETION)
 _BEFORE_ROOTS, _SUSPICIOUS = -1.0, 10.5
 """Depths of what explains a root, and of what is no failure by itself."""
+_BESIDE = 0.5
+"""What tells less of the same comes after it, whichever line is first."""
 
 
 def lint_logs(logs: Iterable[tuple[str, Iterable[str]]]) -> list[Finding]:
@@ -50,12 +56,28 @@ def lint_logs(logs: Iterable[tuple[str, Iterable[str]]]) -> list[Finding]:
         ]
     symptoms = _without_companions([*seen.symptoms, *_derived(seen)])
     ordered = sorted(symptoms, key=lambda one: _key(one, seen))
+    unfinished = [_unfinished(name, size) for name, size in seen.unfinished.items()]
     if not ordered:
         what = f"{seen.told:,} messages, none of trouble"
-        return [Finding(check=LOG, status=Status.PASS, where=ElementId.fabric(), what=what)]
+        used = {name: value for name, value in seen.settings.items() if name in _REPLACES}
+        replaced = "".join(f"; {name}={value[:80]} is in use" for name, value in used.items())
+        sound = Finding(check=LOG, status=Status.PASS, where=ElementId.fabric(), what=what + replaced)
+        return unfinished or [sound]
     first = next((one for one in ordered if not _later_than_effect(one, ordered, seen)), ordered[0])
     explained = explain(Case(first, ordered, seen))
-    return [_first(first, explained, seen), *_others(first, ordered, seen)]
+    return [_first(first, explained, seen), *_others(first, ordered, seen), *unfinished]
+
+
+def _unfinished(file: str, size: str) -> Finding:
+    after = f", after the row of {int(size):,} bytes" if size else ""
+    return Finding(
+        check="nccl-test-unfinished",
+        status=Status.UNKNOWN,
+        where=ElementId.fabric(),
+        what=f"{file}: the output of nccl-tests {Verdict.UNFINISHED}{after}",
+        evidence={"file": file, "last_size": size},
+        fix="Give the whole output, with stderr; if it hung, take stacks of all ranks (py-spy dump, gdb).",
+    )
 
 
 def _key(symptom: Symptom, seen: Observed) -> tuple[float, float, int]:
@@ -69,6 +91,8 @@ def _depth(kind: Kind, seen: Observed) -> float:
         return _SUSPICIOUS
     if kind is Kind.SHARED_MEMORY:
         return _BEFORE_ROOTS if seen.counts[Kind.CUDA] else _SUSPICIOUS
+    if kind is Kind.WATCHDOG_STATUS and seen.counts[Kind.WATCHDOG]:
+        return CAUSES[Kind.WATCHDOG].depth + _BESIDE
     return CAUSES[kind].depth
 
 

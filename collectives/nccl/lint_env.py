@@ -45,6 +45,16 @@ def lint_environment(job: Job) -> list[Finding]:
                 fix="Give the environment of a rank, nccl.conf, or the job script.",
             )
         ]
+    if job.environment.unread:
+        return [
+            Finding(
+                check=SOURCE,
+                status=Status.UNKNOWN,
+                where=job.where,
+                what=f"it {job.environment.unread}: what the job sets is not known",
+                fix="Say what it is with --as, or give the environment of a running rank with --pid.",
+            )
+        ]
     known = sum(name in variables() for name in settings)
     what = f"{known} settings of NCCL" if known != 1 else "1 setting of NCCL"
     found = [

@@ -32,6 +32,10 @@ _RDMA = re.compile(
 )
 
 
+_NO_NAME = re.compile(r"HCA(?:-\d+)?(?::\d+)?")
+"""What ibnetdiscover tells where a host has given its devices no description: neither device nor interface."""
+
+
 def fit(job: Job) -> Iterator[Finding]:
     """All of them; nothing where no fabric is given."""
     if job.fabric is None:
@@ -68,8 +72,11 @@ def _nics(fabric: Fabric, *, rdma: bool) -> dict[str, list[int]]:
         rows = [
             row
             for row in fabric.nics(host)
-            if (_RDMA.match(fabric.ports.name[row]) is not None) == rdma
-            or fabric.ports.name[row].startswith("ib")
+            if not _NO_NAME.fullmatch(fabric.ports.name[row])
+            and (
+                (_RDMA.match(fabric.ports.name[row]) is not None) == rdma
+                or fabric.ports.name[row].startswith("ib")
+            )
         ]
         if rows:
             found[host] = rows

@@ -63,6 +63,11 @@ WORKAROUNDS = (
     Workaround("NCCL_NET_GDR_READ", (0,), "data to be sent is copied over host memory", "env.rst"),
     Workaround("NCCL_NET_SHARED_BUFFERS", (0,), "memory grows with the number of peers", "env.rst"),
     Workaround("NCCL_RUNTIME_CONNECT", (0,), "all peers are connected at start: slow starts of large jobs", "env.rst"),
+    Workaround(
+        "NCCL_TOPO_FILE", (),
+        "the file replaces what NCCL finds itself; one that was missing or of another machine gave 15.1 in place of 431 GB/s",
+        "azurehpc-health-checks#142",
+    ),
     Workaround("NCCL_ALGO", (), "the algorithm is fixed, for all sizes; 2.24 and later fail where it does not fit", "nccl#1304, nccl#1184"),
     Workaround("NCCL_PROTO", (), "the protocol is fixed, for all sizes", "env.rst"),
     Workaround("NCCL_NTHREADS", (), "the number of threads is fixed", "env.rst, Debugging"),

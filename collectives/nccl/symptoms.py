@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from collectives.nccl.causes import Kind, kind_of_status
+from collectives.nccl.testoutput import TestOutput, Verdict
 from nettune.elements import ElementId
 from nettune.errors import InputError
 from topology.naming import element_name
@@ -26,6 +27,8 @@ _MOST_KEPT = 64
 
 _STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T_](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?", re.ASCII)
 _SHARED_MEMORY = "exceeds device/fn maxSharedMem"
+_TOPO_FILE = "Could not open XML topology file"
+"""Of src/graph/xml.cc (from memory)."""
 _OF_THE_START = (
     events.Version,
     events.Bootstrap,
@@ -100,7 +103,8 @@ class Observed:
         absent: why a host has no RDMA transport.
         nodes: hosts of the largest communicator; 0 where the log does not tell.
         host_of: host by the address of its bootstrap socket.
-        told: messages of NCCL or PyTorch.
+        told: messages of NCCL, PyTorch or nccl-tests.
+        unfinished: files with an output of nccl-tests that has no end, and the last size of each.
         ras: lines of `ncclras` about operation counts and the ranks it lists.
     """
 
@@ -116,6 +120,7 @@ class Observed:
     ras_counts: list[tuple[int, int]] = field(default_factory=list)
     ras_ranks: list[tuple[int, str]] = field(default_factory=list)
     told: int = 0
+    unfinished: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
 
     def process_of(self, event: events.Event) -> Process:
@@ -128,11 +133,14 @@ def observe(logs: Iterable[tuple[str, Iterable[str]]]) -> Observed:
     seen = Observed()
     for name, lines in logs:
         seen.files.append(name)
+        test = TestOutput()
+        sign: events.Other | None = None
         for event in tokenize(lines):
             if isinstance(event, events.Other):
-                seen.told += bool(event.level)
-                if _SHARED_MEMORY in event.text:
-                    _keep(seen, name, event, Kind.SHARED_MEMORY, {"text": event.text.strip()[:200]}, "", "")
+                _other(seen, name, event)
+                if not event.level and test.take(event.text):
+                    seen.told += 1
+                    sign = sign or (event if test.verdict in _TEST_KINDS else None)
                 continue
             seen.told += 1
             if type(event) in _QUIET:
@@ -140,7 +148,34 @@ def observe(logs: Iterable[tuple[str, Iterable[str]]]) -> Observed:
             _learn(seen, name, event)
             for kind, figures, peer, nic in _signs(event):
                 _keep(seen, name, event, kind, figures, peer, nic)
+        _learn_of_test(seen, name, test, sign)
     return seen
+
+
+_TEST_KINDS = {
+    Verdict.WRONG: Kind.WRONG_DATA,
+    Verdict.MISSED: Kind.TEST_MISSED,
+    Verdict.FAILED: Kind.TEST_FAILED,
+}
+
+
+def _learn_of_test(seen: Observed, file: str, test: TestOutput, sign: events.Other | None) -> None:
+    if sign is not None:
+        figures = {"reason": test.failure, "rows": [list(row) for row in test.wrong[:4]]}
+        _keep(seen, file, sign, _TEST_KINDS[test.verdict], figures, "", "")
+    if test.verdict is Verdict.UNFINISHED:
+        seen.unfinished[file] = test.last_size
+    # The list of ranks is of the whole job.
+    seen.nodes = max(seen.nodes, len(test.hosts))
+
+
+def _other(seen: Observed, file: str, event: events.Other) -> None:
+    """A message of no kind of NCCL's, or a line of the program that uses it."""
+    seen.told += bool(event.level)
+    if _SHARED_MEMORY in event.text:
+        _keep(seen, file, event, Kind.SHARED_MEMORY, {"text": event.text.strip()[:200]}, "", "")
+    if _TOPO_FILE in event.text:
+        _keep(seen, file, event, Kind.TOPO_FILE, {"text": event.text.strip()[:200]}, "", "")
 
 
 def _keep(
@@ -289,13 +324,15 @@ def _signs(event: events.Event) -> Iterator[tuple[Kind, dict[str, Any], str, str
         case trouble.WatchdogStatus():
             figures = {
                 "rank": event.rank,
+                "group": event.group,
                 "sequence": event.sequence,
                 "last_enqueued": event.last_enqueued,
                 "last_completed": event.last_completed,
             }
             yield Kind.WATCHDOG_STATUS, figures, "", ""
         case trouble.HeartbeatStuck():
-            yield Kind.HEARTBEAT, {"rank": event.rank, "stuck_s": event.stuck_s}, "", ""
+            figures = {"rank": event.rank, "group": event.group, "stuck_s": event.stuck_s}
+            yield Kind.HEARTBEAT, figures, "", ""
         case trouble.RasProblem():
             kind = Kind.RAS_MISMATCH if event.problem == "MISMATCH" else Kind.RAS_INCOMPLETE
             yield kind, {"communicator": event.comm_id, "problem": event.problem}, "", ""

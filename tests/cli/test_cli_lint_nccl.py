@@ -145,3 +145,45 @@ def test_mistakes_are_one_line(folder: Path, inside: Inside, words: list[str], s
     assert line.startswith("error: ")
     assert says in line
     assert not [path for path in folder.glob("runs/*") if not any(path.iterdir())]
+
+
+@pytest.mark.parametrize(
+    ("sample", "settings", "expected"),
+    [
+        # Azure: each host has one InfiniBand NIC, ibp11s0f0
+        ("ibnetdiscover/superbench_topo_aware_azure.txt", "NCCL_IB_HCA=ibp11s0f0", {"PASS"}),
+        ("ibnetdiscover/superbench_topo_aware_azure.txt", "NCCL_IB_HCA=mlx5_0", {"FAIL"}),
+        # one host with mlx5_0 to mlx5_7 in NCCL's own log
+        ("nccl-logs/03-net-ib-using-lines.log", "NCCL_IB_HCA=mlx5_", {"PASS"}),
+        ("nccl-logs/03-net-ib-using-lines.log", "NCCL_IB_HCA=mlx5_0,mlx5_9", {"FAIL", "WARN"}),
+        ("nccl-logs/03-net-ib-using-lines.log", "NCCL_IB_GID_INDEX=3", {"UNKNOWN"}),
+        # 193 hosts; some tell their devices as HCA-1, which is no name of a device or interface
+        (
+            "topo/ibnetdiscover/topograph-example.out",
+            "NCCL_SOCKET_IFNAME=eth0\nNCCL_IB_DISABLE=1",
+            {"UNKNOWN"},
+        ),
+        ("topo/ibnetdiscover/topograph-example.out", "NCCL_IB_HCA=^=mlx5_0", {"WARN"}),
+    ],
+)
+def test_settings_against_a_discovered_fabric(
+    folder: Path, inside: Inside, shared: Path, sample: str, settings: str, expected: set[str]
+) -> None:
+    """A recorded fabric is discovered, and settings that do not fit it are told."""
+    assert inside("discover", str(shared / "samples" / sample), "-o", "found.json").code in {0, 1}
+    (folder / "job.env").write_text(settings + "\n")
+    data = inside("lint", "env", "job.env", "--fabric", "found.json", "--output", "json").json
+
+    assert {one["status"] for one in data["findings"] if one["check"] == "nccl-env-fabric"} == expected
+
+
+def test_a_manifest_and_what_is_none(folder: Path, inside: Inside) -> None:
+    """Kubernetes' env lists are read; a text whose settings cannot be read is no pass."""
+    (folder / "pod.yaml").write_text("spec:\n  env:\n  - name: NCCL_IB_TIMEOUT\n    value: abc\n")
+    done = inside("lint", "env", "pod.yaml")
+    assert (done.code, "pod.yaml:3: NCCL_IB_TIMEOUT=abc is 0" in " ".join(done.stdout.split())) == (1, True)
+    (folder / "notes.txt").write_text("set NCCL_IB_TIMEOUT to 22\n")
+    assert inside("lint", "env", "notes.txt").code == 2
+    (folder / "bad.yaml").write_text("a: [\n")
+    refused = inside("lint", "env", "bad.yaml")
+    assert (refused.code, len(refused.stderr.strip().splitlines())) == (2, 1)

@@ -81,12 +81,20 @@ class Fleet:
     def majority(self, votes: Mapping[str, T]) -> tuple[T, int] | None:
         """(the value of most voters, how many have it); None without enough voters or at a tie.
 
-        One that was seen on three of four is expected of the fourth.
+        One that was seen on three of four is expected of the fourth. Ports of one host are no independent voters: with
+        several hosts, the value of most ports must also be on most hosts.
+
+        Args:
+            votes: `HOST` or `HOST PORT` -> value.
         """
         if len(votes) < self.limit("majority-voters"):
             return None
         value, count = Counter(votes.values()).most_common(1)[0]
-        return (value, count) if count > self.limit("majority-share") * len(votes) else None
+        hosts = {voter.partition(" ")[0] for voter in votes}
+        having = {voter.partition(" ")[0] for voter, vote in votes.items() if vote == value}
+        share = self.limit("majority-share")
+        enough = count > share * len(votes) and len(having) > share * len(hosts)
+        return (value, count) if enough else None
 
 
 @dataclass

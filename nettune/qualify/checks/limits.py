@@ -58,6 +58,24 @@ LIMITS: dict[str, Threshold] = {
         "bytes",
         "IB MTU 4096 and its headers need about 4200 (unverified); below, verbs fall back to 2048 or less",
     ),
+    "slow-warn": Threshold(
+        0.035, "share below the usual", "ai-infrastructure-on-azure: GEMM 3.5% below is a warning"
+    ),
+    "slow-fail": Threshold(
+        0.07, "share below the usual", "ai-infrastructure-on-azure: GEMM 7% below: the node is given back"
+    ),
+    "outlier": Threshold(
+        3.0,
+        "standard deviations",
+        "ai-infrastructure-on-azure: beyond 3 drain; by the median deviation / 0.6745",
+    ),
+    "busy-cpu": Threshold(0.25, "share of CPUs", "own figure: system services of an idle host use less"),
+    "busy-gpu": Threshold(0.10, "share of time", "own figure: an idle GPU shows 0%"),
+    "less-memory": Threshold(
+        0.03,
+        "share below the usual",
+        "own figure: less than one module of 32, more than what a kernel reserves",
+    ),
     "prio-bytes": Threshold(
         1 << 30, "bytes", "own figure: less traffic says nothing about the priority in use"
     ),

@@ -10,10 +10,12 @@ from nettune.elements import ElementId
 from nettune.errors import InputError
 from nettune.qualify.checks.frame import Context, Fleet, Rule
 from nettune.qualify.checks.rules import (
+    agreement,
     counters,
     fleet,
     gpus,
     hosts,
+    interfaces,
     jobenv,
     mtu,
     nvlink,
@@ -21,13 +23,32 @@ from nettune.qualify.checks.rules import (
     ports,
     roce,
     signal,
+    stragglers,
     switches,
+    testruns,
 )
 from topology.capture import HostCapture
 
 RULES: dict[str, Rule] = {
     rule.name: rule
-    for family in (ports, signal, counters, pcie, gpus, nvlink, mtu, roce, switches, fleet, hosts, jobenv)
+    for family in (
+        ports,
+        signal,
+        counters,
+        pcie,
+        gpus,
+        nvlink,
+        mtu,
+        roce,
+        agreement,
+        switches,
+        fleet,
+        hosts,
+        interfaces,
+        jobenv,
+        stragglers,
+        testruns,
+    )
     for rule in family.RULES
 }
 

@@ -65,3 +65,14 @@ def data_ports(view: HostView, named: frozenset[str] | None = None) -> list[Data
         return best * len(ports), len(ports), group
 
     return sorted(by_group[max(by_group, key=bandwidth)], key=lambda one: one.name)
+
+
+def plain_interfaces(view: HostView) -> list[str]:
+    """Interfaces that hosts without RDMA devices are compared by: devices and bonds.
+
+    Bridges and tunnels of containers differ from host to host; where no device is told, all but the loopback count.
+    """
+    bonds = {path.rpartition("/")[2] for path in view.capture.files if path.startswith("/proc/net/bonding/")}
+    devices = view.pci_of_net.keys() & view.net_files.keys()
+    named = devices | (bonds & view.net_files.keys()) if devices else view.net_files.keys() - {"lo"}
+    return sorted(named)

@@ -12,6 +12,11 @@ SETTINGS = [
         'srun --export=ALL,NCCL_PROTO=LL,LL128 bash -c "export NCCL_NVLS_ENABLE=0; unset NCCL_DEBUG" &\n'
         "mpirun -x NCCL_CROSS_NIC=1 -genv NCCL_MIN_CTAS 4 docker -e NCCL_P2P_DISABLE=1 `date` ${Y:-3}\n"
     ),
+    (
+        "#!/bin/sh\ncat > ~/.nccl.conf <<-'EOF'\n\tNCCL_IB_TC=106\n\tit's\n\tEOF\nexport NCCL_IB_SL=$'\\x33' NCCL_NET+=B\n"
+        ': "${NCCL_IB_TC:=106}"; eval export NCCL_IB_QPS_PER_CONNECTION=4; env -u NCCL_IB_SL bash -c "NCCL_ALGO=Ring ./a"\n'
+    ),
+    "kind: Pod\nenv:\n- name: NCCL_IB_TC\n  value: \"106\"\n- {name: NCCL_IB_SL, valueFrom: {a: b}}\nargs: ['export NCCL_NET=IB; x']\n",
     "#conf\nNCCL_IB_ADDR_RANGE=10.0.0.0/8\nNCCL_NETDEVS_POLICY=MAX:2\nNCCL_RAS_TIMEOUT_FACTOR=2\n NCCL_IB_SL = 3\nNCCL_PSK=x\n",
 ]
 
@@ -47,6 +52,13 @@ LOGS = [
         "  Rank 12 -- GPU 4 managed by process 323032 on node 10.137.190.124\n"
     ),
 ]
+
+LOGS.append(
+    "# nThread 1 nGpus 8 minBytes 8 maxBytes 1024 validation: 1\n#  Rank  0 Group  0 Pid 7 on a device  0 [0x02] GPU\n"
+    "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n"
+    "  1024  256  float  sum  -1  10.0  0.1  0.2  0  10.0  0.1  0.2  3\n# Out of bounds values : 1 FAILED\n"
+    "# Avg bus bandwidth    : 0.2 FAILED\na: Test NCCL failure common.cu:5 'x / y'\n .. a pid 7: Test failure common.cu:6\n"
+)
 
 _PIECES = [
     "-1", "9" * 30, "0x", "=", "^", ",", ";", ":", "\0", "\n", "\r\n", "'", '"', "$", "$(", "${", "`", "\\", "#", "\t", "é",

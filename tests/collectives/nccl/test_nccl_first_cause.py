@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import random
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from collectives.nccl.firstcause import lint_logs
 from collectives.nccl.symptoms import time_of
 from nettune.checks import Finding, Status, exit_code, worst_first
+from topology.readers.nccl_log import tokenize
+from topology.readers.nccl_log.trouble import HeartbeatStuck, WatchdogStatus
 
 # Made by reading each log and its .src: (file, status, check, line of the first cause, element).
 SAMPLES = [
@@ -38,6 +42,14 @@ SAMPLES = [
     # the two ranks that RAS lists are ahead
     ("19-ras-mismatch.txt", "WARN", "ras-mismatch", 24, "host/10.137.190.124"),
 ]
+OF_RAS = [
+    # one of 16 ranks has no data: rank 3 of 10.245.40.180
+    ("rccl_v2283_text_degraded_2node.txt.txt", "FAIL", "ras-incomplete", 25, "host/10.245.40.180"),
+    # the client lost its connection; the inspector's JSON lines: nothing of a log in them
+    ("rccl_v2283_text_connection_reset.txt.txt", "UNKNOWN", "log", None, "fabric"),
+    ("inspector_sample.jsonl.txt", "UNKNOWN", "log", None, "fabric"),
+    ("inspector_v5_sample.jsonl.txt", "UNKNOWN", "log", None, "fabric"),
+]
 
 
 def lint(text: str) -> list[Finding]:
@@ -49,11 +61,12 @@ def lint_files(files: Iterable[tuple[str, str]]) -> list[Finding]:
 
 
 def recorded(shared: Path, name: str) -> list[Finding]:
-    with (shared / "samples" / "nccl-logs" / name).open(errors="replace") as file:
+    folder = "ncclras_and_inspector" if name in {of_ras for of_ras, *_ in OF_RAS} else "nccl-logs"
+    with (shared / "samples" / folder / name).open(errors="replace") as file:
         return worst_first(lint_logs([(name, file)]))
 
 
-@pytest.mark.parametrize(("name", "status", "check", "line", "where"), SAMPLES)
+@pytest.mark.parametrize(("name", "status", "check", "line", "where"), SAMPLES + OF_RAS)
 def test_recorded_logs(
     shared: Path, name: str, status: str, check: str, line: int | None, where: str
 ) -> None:
@@ -72,8 +85,45 @@ def test_recorded_logs(
 
 def test_every_recorded_log_is_in_the_table(shared: Path) -> None:
     """A new sample needs a verdict."""
-    there = {path.name for path in (shared / "samples" / "nccl-logs").iterdir() if path.suffix != ".src"}
-    assert there == {name for name, *_ in SAMPLES}
+    for folder, table in (("nccl-logs", SAMPLES), ("ncclras_and_inspector", OF_RAS)):
+        there = {path.name for path in (shared / "samples" / folder).iterdir() if path.suffix != ".src"}
+        assert there == {name for name, *_ in table}
+
+
+def disturbed(lines: list[str], draw: random.Random) -> Iterator[list[tuple[str, list[str]]]]:
+    """The same lines as many ranks print them: in any order, between those of sound ranks, in several files."""
+    yield [("log", draw.sample(lines, len(lines)))]
+    noise = (
+        f"z{n % 3}:7:{n} [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
+        for n in range(9999)
+    )
+    yield [("log", [one for line in lines for one in (*itertools.islice(noise, draw.randrange(4)), line)])]
+    yield [(f"rank{rank}", lines[rank::3]) for rank in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "check", "line", "where"), [row for row in SAMPLES if "ras" not in row[0]]
+)
+def test_the_order_of_lines_decides_nothing(
+    shared: Path, name: str, status: str, check: str, line: int | None, where: str
+) -> None:
+    """Shuffled, interleaved with other ranks and spread over files, a log has the same first cause at the same element."""
+    lines = (shared / "samples" / "nccl-logs" / name).read_text(errors="replace").splitlines(keepends=True)
+    for seed in range(8):
+        for logs in disturbed(lines, random.Random(seed)):
+            first = worst_first(lint_logs(logs))[0]
+            assert (str(first.status), first.check, str(first.where)) == (status, f"nccl-{check}", where)
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in SAMPLES + OF_RAS])
+def test_logs_cut_anywhere_are_read(shared: Path, name: str) -> None:
+    """Whatever is left of a log, something is said, and at most one finding is worse than a warning."""
+    folder = "ncclras_and_inspector" if name in {of_ras for of_ras, *_ in OF_RAS} else "nccl-logs"
+    text = (shared / "samples" / folder / name).read_text(errors="replace")
+    for length in range(0, len(text), max(1, len(text) // 40)):
+        found = lint(text[:length])
+        assert found
+        assert sum(finding.status is Status.FAIL for finding in found) <= 1
 
 
 @pytest.mark.parametrize(
@@ -91,6 +141,7 @@ def test_every_recorded_log_is_in_the_table(shared: Path) -> None:
             ["rank 7", "64088", "behind rank 0 (up to 96120)", "held up"],
         ),
         ("18-torch-heartbeat-480s.log", ["rank 6", "480 s"]),
+        ("rccl_v2283_text_degraded_2node.txt.txt", ["misses ranks", "3 on 10.245.40.180"]),
         ("19-ras-mismatch.txt", ["2 are at operation 641, 30 at 640", "(12, 13) are the ones ahead"]),
     ],
 )
@@ -98,6 +149,76 @@ def test_what_the_first_cause_says(shared: Path, name: str, says: list[str]) -> 
     """Peers, networks, ranks and sequence numbers of the log."""
     what = recorded(shared, name)[0].what
     assert [words for words in says if words not in what] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [("16-torch-watchdog-2.7.log", "0(default_pg)"), ("18-torch-heartbeat-480s.log", "0(default_pg)")],
+)
+def test_the_group_of_a_watchdog_is_whole(shared: Path, name: str, group: str) -> None:
+    """Its name ends with its bracket."""
+    with (shared / "samples" / "nccl-logs" / name).open() as file:
+        told = {
+            event.group for event in tokenize(file) if isinstance(event, (WatchdogStatus, HeartbeatStuck))
+        }
+    assert told == {group}
+
+
+def test_wrong_data_comes_before_everything_else() -> None:
+    """Also before a network error, and with the rows that show it; a failed end alone is enough."""
+    head = "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong\n"
+    row = "  1024  256  float  sum  -1  10.0  0.1  0.2  {}  10.0  0.1  0.2  0\n"
+    error = completion("a", "10:10:00", "10.0.0.2")
+    found = lint(head + row.format(0) + row.format(3) + error)
+    assert (found[0].check, found[0].evidence["rows"], found[0].evidence["line"]) == (
+        "nccl-wrong-data",
+        [["1024", "3"]],
+        3,
+    )
+    end = "# Out of bounds values : {} {}\n# Avg bus bandwidth    : 1.5 {}\n"
+    assert lint(head + row.format(0) + end.format(2, "FAILED", ""))[0].check == "nccl-wrong-data"
+    assert lint(head + row.format(0) + end.format(0, "OK", "FAILED"))[0].check == "nccl-test-below-minimum"
+    assert lint(head + row.format(0) + end.format(0, "OK", ""))[0].status is Status.PASS
+
+
+def test_a_test_without_an_end_is_no_pass() -> None:
+    """Hung, killed or cut: UNKNOWN, with the last size; an error of the network before it is the cause."""
+    text = "# nThread 1 nGpus 8\n  1024  256  float  sum  -1  10.0  0.1  0.2  0  10.0  0.1  0.2  0\n"
+    [alone] = lint(text)
+    assert (alone.status, alone.check, exit_code([alone])) == (Status.UNKNOWN, "nccl-test-unfinished", 2)
+    assert "after the row of 1,024 bytes" in alone.what
+    assert lint(text + completion("a", "10:10:00", "10.0.0.2"))[0].check == "nccl-retry-exceeded"
+    failed = "  2048 512 float sum -1vm: Test NCCL failure common.cu:5 'remote process exited / '\n .. vm pid 7: Test failure x\n"
+    assert lint(text + failed)[0].what.endswith("(Test NCCL failure common.cu:5 'remote process exited / ')")
+
+
+def test_the_topology_file_in_use_is_told() -> None:
+    """A sound log names it (azurehpc-health-checks#142: 15.1 in place of 431 GB/s); one that cannot be read warns.
+
+    Mistake: topology file at wrong path.
+    """
+    told = "a:1:2 [0] NCCL INFO NCCL_TOPO_FILE set by environment to /opt/topo.xml\n"
+    [sound] = lint(told + process("a", "10.0.0.1"))
+    assert (sound.status, "NCCL_TOPO_FILE=/opt/topo.xml is in use" in sound.what) == (Status.PASS, True)
+    missing = (
+        "a:1:2 [0] graph/xml.cc:7 NCCL WARN Could not open XML topology file /opt/topo.xml : No such file\n"
+    )
+    [found] = lint(told + missing)
+    assert (found.status, found.check) == (Status.WARN, "nccl-topology-file")
+
+
+def test_one_node_says_nothing_of_the_network() -> None:
+    """A run whose ranks are all on one host uses no network, so sockets there are no fall-back.
+
+    Mistake: Loopback that never leaves the node.
+    """
+    ranks = "# nThread 1 nGpus 2\n" + "".join(
+        f"#  Rank  {r} Pid 7 on a device  {r} [0x02] GPU\n" for r in range(2)
+    )
+    end = "# Out of bounds values : 0 OK\n"
+    assert lint(ranks + SOCKET.format(host="a") + end)[0].status is Status.PASS
+    two = ranks + "#  Rank  2 Pid 7 on b device  0 [0x02] GPU\n"
+    assert lint(two + SOCKET.format(host="a") + end)[0].check == "nccl-socket-fallback"
 
 
 W = "transport/net_ib.cc:1296 NCCL WARN "

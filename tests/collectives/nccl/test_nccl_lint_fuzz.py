@@ -13,6 +13,7 @@ from collectives.nccl.firstcause import lint_logs
 from collectives.nccl.job import Job
 from collectives.nccl.lint_env import lint_environment
 from nettune.checks import Finding, Status
+from nettune.errors import InputError
 from topology.builder import FabricBuilder
 from topology.fabric import Fabric, NodeKind
 
@@ -57,7 +58,16 @@ def test_mutated_settings() -> None:
     forms = [None, *Form]
     for number in range(COUNT // 2):
         text = mutants.mutant(mutants.SETTINGS[number % len(mutants.SETTINGS)], number)
-        environment = read_text("nccl.conf" if number % 7 == 0 else "x", text, forms[number % len(forms)])
+        form = forms[number % len(forms)]
+        environment, refused = None, ""
+        try:
+            environment = read_text("nccl.conf" if number % 7 == 0 else "x", text, form)
+        except InputError as error:
+            refused = str(error)
+        if environment is None:  # it is told to be a manifest and is none
+            assert form is Form.MANIFEST
+            assert len(refused.splitlines()) == 1
+            continue
         version = [(2, 30, 7), (2, 18), (2, 4)][number % 3]
         check(
             lint_environment(

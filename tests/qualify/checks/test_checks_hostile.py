@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 
@@ -108,26 +109,75 @@ def mutated(rng, capture, donors):
     return HostCapture(capture.host, capture.role, tables["files"], tables["commands"])
 
 
-def test_mutated_captures_are_judged_without_a_traceback(sound, shared):
+SWITCH = {
+    "PORT": {f"Ethernet{n}": {"mtu": "9100", "alias": f"etp{n}"} for n in range(3)},
+    "DSCP_TO_TC_MAP": {"R": {"26": "3", "48": "6"}},
+    "TC_TO_QUEUE_MAP": {"R": {"3": "3"}},
+    "WRED_PROFILE": {"ECN": {"ecn": "ecn_all"}},
+    "QUEUE": {f"Ethernet{n}|3-4": {"wred_profile": "[WRED_PROFILE|ECN]"} for n in range(3)},
+    "PORT_QOS_MAP": {f"Ethernet{n}": {"dscp_to_tc_map": "R", "pfc_enable": "3,4"} for n in range(3)},
+    "DEVICE_NEIGHBOR": {
+        "Ethernet1": {"name": "h1", "port": "eth2"},
+        "Ethernet2": {"name": "leaf2", "port": "Ethernet2"},
+    },
+}
+RUN = (
+    "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n"
+    "  1024  256  float  sum  -1  10.0  0.1  0.2  0  10.0  0.1  0.2  0\n# Out of bounds values : 0 OK\n"
+)
+
+
+def test_mutated_captures_are_judged_without_a_traceback(sound, capture_of, shared):
     """Captures with damaged, exchanged, cut and renamed sources give findings (NETTUNE_FUZZ_CAPTURES of them)."""
     rng = random.Random(11)
-    captures = [sound(n, layer="InfiniBand" if n == 2 else "Ethernet") for n in range(3)]
     lspci = (shared / "samples/lspci/lspci-vvv_full_host.txt").read_text()[60_000:90_000]
-    captures[1] = HostCapture(
-        "h1",
-        "host",
-        captures[1].files,
-        {**captures[1].commands, "lspci -Dvvv": Captured(CaptureState.OK, lspci)},
-    )
+    more = {
+        "all_reduce_perf -g 8": RUN,
+        "nproc": "64\n",
+        "nvidia-smi topo -m": "\tGPU0\tGPU1\nGPU0\t X \tNV18\n",
+    }
+    files = {
+        "/proc/loadavg": "0.5 0.4 0.3 1/900 1\n",
+        "/proc/meminfo": "MemTotal: 1024 kB\n",
+        "/etc/nccl.conf": "NCCL_IB_TC=106\n",
+    }
+    captures = [
+        sound(0, files=files, commands=more),
+        sound(1, files=files, commands={"lspci -Dvvv": lspci, **more}),
+        sound(2, layer="InfiniBand"),
+        capture_of({"/etc/sonic/config_db.json": json.dumps(SWITCH)}, host="leaf2"),
+    ]
     donors = [entry for capture in captures for entry in capture.commands.values()]
     env = {"NCCL_IB_HCA": "mlx5", "NCCL_IB_TC": "106", "NCCL_IB_GID_INDEX": "3"}
-    for number in range(0, ROUNDS, 3):
+    for number in range(0, ROUNDS, len(captures)):
         damaged = [mutated(rng, capture, donors) for capture in captures]
         before = {capture.host: mutated(rng, capture, donors) for capture in captures}
         context = Context(
-            before=before, baseline=before if number % 2 else {}, job_env=env if number % 4 else None
+            before=before,
+            baseline=before if number % 8 else {},
+            job_env=env if number % 16 else None,
+            switches={"leaf1": mutated_tables(rng), "leaf2": SWITCH} if number % 12 else {},
         )
         assert judge(damaged, context)
+
+
+def mutated_tables(rng):
+    """Return a config_db with a row or a value exchanged for something else."""
+    config = json.loads(json.dumps(SWITCH))
+    for _ in range(rng.randrange(1, 6)):
+        table = rng.choice(list(config))
+        odd = rng.choice(
+            [None, 3, -1, [], {}, "x", "3-99999999", ["R"], {"R": "R"}, "\ud800", "a--b", "9" * 40]
+        )
+        if rng.randrange(2) and isinstance(config[table], dict) and config[table]:
+            row = rng.choice(list(config[table]))
+            if isinstance(config[table][row], dict) and config[table][row] and rng.randrange(2):
+                config[table][row][rng.choice(list(config[table][row]))] = odd
+            else:
+                config[table][str(odd) if rng.randrange(2) else row] = odd
+        else:
+            config[table] = odd
+    return config
 
 
 def test_hostile_switch_configurations_are_read(capture_of):

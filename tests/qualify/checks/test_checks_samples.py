@@ -2,63 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
 from nettune.checks import Status
 from nettune.qualify.checks import Context, judge
+from nettune.qualify.checks.neighbours import heard_by
+from nettune.qualify.checks.view import HostView
 
-DMESG = "dmesg --time-format iso --level emerg,alert,crit,err,warn,notice,info"
-LSPCI = "lspci -Dvvv"
-
-# (file, command that prints it): {(check, status, element)} of all WARN and FAIL; nothing else may be claimed.
-TABLE = {
-    # 8 InfiniBand ports Active at 200, one Ethernet port beside them
-    ("ibstat/gpud_a100_all_active.txt", "ibstat"): set(),
-    # eight good ports, then `ibpanic: ... stat of IB device 'mlx5_8' failed`
-    ("ibstat/gpud_a100_ibpanic_truncated.txt", "ibstat"): {("nic-missing", "FAIL", "host/h0")},
-    # 8 ConnectX-7 at 400 and 4 management ports at 100, all Active
-    ("ibstat/gpud_h100_all_active_1.txt", "ibstat"): set(),
-    # two of the eight ConnectX-7: mlx5_11 Polling, mlx5_5 Disabled; their "Rate: 40" means nothing
-    ("ibstat/gpud_h100_some_down_polling.txt", "ibstat"): {
-        ("port-state", "FAIL", "host/h0/nic/mlx5_11"),
-        ("port-state", "FAIL", "host/h0/nic/mlx5_5"),
-    },
-    # Down and Polling, but with the LID 868 that it had while it was up
-    ("ibstat/polling_rate10_gpud_pr482.txt", "ibstat"): {("port-state", "FAIL", "host/h0/nic/mlx5_10")},
-    # a list of hosts and GUIDs: nothing of ibstat in it
-    ("ibstat/superbench_sys_image_guid_list.txt", "ibstat"): set(),
-    ("ibstatus/gpud_a100_all_active.txt", "ibstatus"): set(),
-    ("ibv_devinfo/azure_vf_ib.txt", "ibv_devinfo -v"): set(),
-    # 28.42 beside 16.35: two models, no mix; mlx5_3 has no port in the excerpt
-    ("ibv_devinfo/h100_roce_mixed_fw.txt", "ibv_devinfo -v"): set(),
-    ("ibv_devinfo/gid_table_v1_v2_fragment.txt", "ibv_devinfo -v"): set(),
-    # one of two ports down: an unused second port or a lost rail, nothing decides
-    ("rdma_link/active_down_mixed_ainic.txt", "rdma link"): {("port-state", "WARN", "host/h0/nic/rdma1")},
-    # in a pod seven of eight links show no netdev: no fault
-    ("rdma_link/dranet_gke_2.txt", "rdma link"): set(),
-    ("rdma_link/dranet_gke_8nic_no_netdev.txt", "rdma link"): set(),
-    ("rdma_link/mlx5_single.txt", "rdma link"): set(),
-    # downgraded bridges lead to management and storage; all paths to GPUs and NICs run at what their ends can do
-    ("lspci/lspci-vvv_full_host.txt", LSPCI): set(),
-    ("lspci/lspci.nn.a10.txt", LSPCI): set(),
-    ("lspci/lspci.nn.a100.txt", LSPCI): set(),
-    # the second card at x2, `(downgraded)`
-    ("lspci/lnksta_cx7_gb10_x2_downgraded.txt", LSPCI): {("pcie-link", "FAIL", "host/h0/nic/0002:01:00.0")},
-    # everything is N/A on a TITAN V, generation 1 of 3 because it idles at P8
-    ("nvidia-smi-q/gpud_560.txt", "nvidia-smi -q"): set(),
-    # Remapped Rows, Pending: Yes
-    ("nvidia-smi-q/gpud_a10.txt", "nvidia-smi -q"): {("gpu-memory", "FAIL", "host/h0/gpu/0")},
-    ("nvidia-smi-nvlink/a100.txt", "nvidia-smi nvlink -s"): set(),
-    ("nvidia-smi-nvlink/a10.txt", "nvidia-smi nvlink -s"): set(),
-    # Xid 13 and 43 only: programs' own errors
-    ("dmesg/gpud_decode_iso_0.txt", DMESG): set(),
-    ("dmesg/kmsg_peermem_head.txt", DMESG): {("kernel-log", "WARN", "host/h0")},
-    ("dmesg/nccl_segfault.txt", DMESG): set(),
-    # 31.504 of 63.012 Gbit/s
-    ("dmesg/pcie_bandwidth_limited.txt", DMESG): {("pcie-remark", "WARN", "host/h0")},
-}
+IB = "/sys/class/infiniband"
+_SPEC = importlib.util.spec_from_file_location(
+    "sample_verdicts", Path(__file__).with_name("sample_verdicts.py")
+)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+sample_verdicts = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sample_verdicts)
 
 
 def claims(findings):
@@ -68,59 +30,132 @@ def claims(findings):
     }
 
 
-@pytest.mark.parametrize(("name", "command"), TABLE, ids=[name for name, _ in TABLE])
-def test_a_recorded_output_has_the_verdict_that_was_derived_by_hand(shared, capture_of, name, command):
-    """Faults are found where they are, and sound hosts have none."""
-    text = (shared / "samples" / name).read_text(errors="replace")
-
-    assert claims(judge([capture_of(commands={command: text})])) == TABLE[name, command]
-
-
-@pytest.mark.parametrize(
-    ("name", "check", "status"),
-    [
-        ("ibstat/gpud_h100_all_active_1.txt", "port-state", "PASS"),
-        ("ibstat/superbench_sys_image_guid_list.txt", "captures", "UNKNOWN"),
-        ("lspci/lspci-vvv_full_host.txt", "pcie-link", "PASS"),
-        ("lspci/lspci-vvv_full_host.txt", "acs", "PASS"),
-        ("lspci/lspci-vvv_full_host.txt", "pcie-read-request", "PASS"),
-        ("lspci/lspci-vvv_full_host.txt", "nic-missing", "UNKNOWN"),
-        ("lspci/lspci.nn.a100.txt", "pcie-link", "UNKNOWN"),
-        ("nvidia-smi-nvlink/a100.txt", "nvlink", "PASS"),
-        ("nvidia-smi-nvlink/a10.txt", "captures", "UNKNOWN"),
-        ("dmesg/gpud_decode_iso_0.txt", "xid", "PASS"),
-        ("nvidia-smi-q/gpud_560.txt", "gpu-clocks", "PASS"),
-    ],
-)
-def test_what_was_read_passes_and_what_was_not_is_unknown(shared, capture_of, name, check, status):
-    """A pass needs a source that says so; a text that says nothing of a check leaves it UNKNOWN."""
-    command = next(command for file, command in TABLE if file == name)
-    text = (shared / "samples" / name).read_text(errors="replace")
-    found = {(f.check, str(f.status)) for f in judge([capture_of(commands={command: text})])}
-
-    assert {s for c, s in found if c == check} == {status}
+def sample_files(shared):
+    """Return all samples but the files that tell their origin, as paths below the folder of samples."""
+    folder = shared / "samples"
+    every = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path) for path in every if path.suffix != ".src")
 
 
-@pytest.mark.parametrize(
-    ("name", "status"),
-    [
-        ("dgx_a100_gpus_only", "PASS"), ("ml_eng_h100_gpus_a", "PASS"), ("c4140_v100_mlx5_named_column", "PASS"),
-        ("consumer_2gpu_nvlink", "PASS"), ("two_gpu_ansi_header_nv12", "PASS"),
-        # cut: 5 of 8 rows, 1 of 8 rows, and glued cells
-        ("dgx_a100_12nic_truncated", "UNKNOWN"), ("a800_nv8_9nic_partial", "UNKNOWN"),
-        ("b200_glued_last_cell_MALFORMED", "UNKNOWN"),
-        # no NVLink anywhere: a host of PCIe cards; nothing is claimed
-        ("consumer_2gpu_phb", ""), ("coyote_4gpu_4nic_spaces", ""), ("l40s_pcie_4gpu_2nic_complete", ""),
-        ("h100_pcie_vm_1gpu_1nic", ""), ("six_gpu_ansi_header_pcie", ""), ("h100_no_nvlink_all_sys", ""),
-        ("p2p_l4_cns", ""),
-    ],
-)  # fmt: skip
-def test_recorded_matrices(shared, capture_of, name, status):
-    """ANSI codes, shifted tabs, lists with commas and columns named mlx5_0 are read; cut matrices are no pass."""
-    text = (shared / "samples" / "nvidia-smi-topo" / f"{name}.txt").read_text(errors="replace")
-    findings = judge([capture_of(commands={"nvidia-smi topo -m": text})])
+@pytest.mark.parametrize("name", sample_verdicts.VERDICTS)
+def test_a_recorded_sample_has_the_verdict_that_was_derived_by_hand(shared, name):
+    """Faults are found where they are, sound hosts have none, and a text that says nothing of a check is no pass."""
+    folder = shared / "samples"
+    fakes = folder / "gcm_fakefs"
+    sample_verdicts.GOOD.update(
+        eth=(fakes / "eth_learn_good.json.txt").read_text(),
+        ib=(fakes / "learn_ib_intf_bad_rate.json.txt").read_text(),
+    )
+    row = sample_verdicts.VERDICTS[name]
+    captures, before = row.way((folder / name).read_text(errors="replace"))
+    findings = judge(captures, Context(before=before))
+    of_status = {
+        status: {f.check for f in findings if f.status is status and f.where.node in {"h0", None}}
+        for status in Status
+    }
 
-    assert {str(f.status) for f in findings if f.check == "nvlink-matrix"} == ({status} if status else set())
+    assert {" ".join(claim) for claim in claims(findings)} == set(
+        filter(None, map(str.strip, row.loud.split(";")))
+    )
+    assert set(row.passes.split()) <= of_status[Status.PASS]
+    assert set(row.unknown.split()) <= of_status[Status.UNKNOWN]
+    assert not set(row.unknown.split()) & of_status[Status.PASS]
+
+
+def test_every_sample_has_a_verdict(shared):
+    """A new sample without a row fails here, and so does a row without its sample."""
+    names = sample_files(shared)
+    folders = {name.partition("/")[0] for name in names}
+    beyond = sample_verdicts.ELSEWHERE.keys() | sample_verdicts.NOT_READ.keys()
+
+    assert {name for name in names if name.partition("/")[0] not in beyond} == sample_verdicts.VERDICTS.keys()
+    assert beyond <= folders
+    assert {name for name in names if name.startswith("switch_qos/")} == {
+        f"switch_qos/{name}" for name in SWITCHES
+    }
+    assert {name for name in names if name.startswith("lldp/")} == {f"lldp/{name}" for name in NEIGHBOURS}
+    of_sys = {name for name in names if name.startswith("sysfs/") and "infiniband-h100" not in name}
+    assert of_sys == {"sysfs/tc_traffic_class_global_tclass.txt"}
+
+
+H0 = {"eth0": "leaf0 d0"}
+LEAF0 = {"d0": "h0 eth0", "d1": "h1 eth0", "u0": "spine0 d0", "u1": "spine1 d0"}
+SPINE1 = {f"d{n}": f"leaf{n} u1" for n in range(4)}
+# Interface -> neighbour and its port, as the text tells them; {} for what is not of `show neighbors` in JSON.
+NEIGHBOURS = {
+    "h0.json": H0, "h0.json0": H0, "leaf0.json": LEAF0, "leaf0.json0": LEAF0, "spine1.json": SPINE1, "spine1.json0": SPINE1,
+    **{f"{node}.{form}": {} for node in ("h0", "leaf0", "spine1") for form in ("chassis.json0", "keyvalue", "plain", "xml")},
+    "sichek_bjg45.json.txt": {"ens11f0": "bj08-m1-a10-40-swl017 25GE1/0/39"},
+    "sichek_clnet36.json.txt": {"ens14f0np0": "CL-A052A Twenty-FiveGigE1/0/16", "eth0": "CL-RLF233 FourHundredGigE1/0/98"},
+    "sichek_dracog24.json.txt": {"eth1": "TJWQHY_D2_401-C-01-47.VEGS0-0-50 ethernet12a"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "cables"), NEIGHBOURS.items())
+def test_recorded_neighbours(shared, capture_of, name, cables):
+    """Both JSON forms give each cable; one host alone has no peers to be compared with, which is no pass."""
+    text = (shared / "samples" / "lldp" / name).read_text()
+    capture = capture_of(commands={"lldpctl -f json": text})
+    heard = heard_by(HostView(capture))
+    findings = judge([capture])
+
+    assert {port: f"{one.station.name} {one.far_port}" for port, one in heard.items()} == cables
+    assert claims(findings) == set()
+    assert {str(f.status) for f in findings} == {"UNKNOWN"}
+
+
+# config_db -> verdict for traffic class 106 (DSCP 26) and for 12 (DSCP 3); None: it is none.
+SWITCHES: dict[str, tuple[str, str] | None] = {
+    # 26 to class 3 with PFC and ECN; 3 is in no map and so in class 0
+    "own_sonic_roce_example.json": ("PASS", "FAIL"),
+    # the maps that SONiC ships: 26 in a class without PFC, 3 and 4 lossless and marked; here but for two service ports
+    "sonic_qos-arista7060x6.json": ("FAIL", "WARN"),
+    "sonic_qos-arista7260-t0.json": ("FAIL", "PASS"),
+    "sonic_qos-mellanox4600c-c64.json": ("FAIL", "PASS"),
+    # buffers only: no port has a map
+    "sonic_buffers-mellanox2410.json": ("FAIL", "FAIL"),
+    "sonic_buffers-mellanox4600c-t0-dynamic.json": ("FAIL", "FAIL"),
+    **dict.fromkeys((
+        "bnxt_configfs_cc_sequence.txt", "eos_avd_qos.cfg", "eos_rocm_dcqcn_7388.cfg", "eos_show_load_balance.txt",
+        "h3c_roce.cfg", "junos_apstra_dcqcn_configlet.txt", "mlxconfig_params_roce_cc.csv", "mlxconfig_q_cx4lx_roce_cc.txt",
+        "mlxconfig_q_e_three_columns.txt", "mlxreg_roce_accl_get.txt", "niccli_qos_commands.txt",
+        "nicctl_show_qos_dcqcn.txt", "nvue_show_congestion_control_pfc_watchdog.txt",
+        "nvue_show_interface_qos_roce_status.txt", "nvue_show_qos_roce_lossless_single_ipool.txt",
+        "nvue_show_qos_roce_lossy_multi_tc.txt", "nxos_roce_qos.cfg", "sonic_cli_dell_z9664f_roce.cfg",
+        "sonic_nexthop5010_pg_profile_lookup.ini", "sonic_pfcwd_show.txt", "sonic_show_buffer_information.txt",
+        "sonic_show_ecn.txt", "sonic_show_pfc_counters.txt", "sonic_show_queue_counters_json.txt",
+        "sonic_show_queue_wredcounters.txt", "sonic_show_switch_hash_global.json", "sonic_sn5600_pg_profile_lookup.ini",
+        "sysfs_ecn_real_cx.txt",
+    )),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, verdict in SWITCHES.items() if verdict])
+def test_recorded_switches(shared, capture_of, name):
+    """SONiC's own maps are lossless for DSCP 3 and 4 and lossy for 26; a RoCE configuration is the other way round."""
+    config = json.loads((shared / "samples" / "switch_qos" / name).read_text())
+
+    def status(traffic_class):
+        context = Context(job_env={"NCCL_IB_TC": traffic_class}, switches={"leaf0": config})
+        return {str(f.status) for f in judge([capture_of()], context) if f.check == "roce-switch"}
+
+    worst = [max(status(number), key=["PASS", "WARN", "FAIL"].index) for number in ("106", "12")]
+
+    assert tuple(worst) == SWITCHES[name]
+
+
+def test_a_fault_of_all_ports_is_told_once(shared, capture_of):
+    """A switch whose map is wrong gives one finding with its ports, not one a port; two service ports are a warning."""
+    config = json.loads((shared / "samples" / "switch_qos" / "sonic_qos-arista7060x6.json").read_text())
+    context = Context(job_env={"NCCL_IB_TC": "106"}, switches={"leaf0": config})
+    found = [f for f in judge([capture_of()], context) if f.check == "roce-switch"]
+
+    assert [(str(f.status), len(f.evidence["ports"])) for f in found] == [
+        ("FAIL", 128),
+        ("FAIL", 130),
+        ("WARN", 2),
+    ]
+    assert "128 ports: Ethernet0, Ethernet4, " in found[0].what
 
 
 def test_a_gpu_that_lost_its_nvlinks_is_named(capture_of):
@@ -155,21 +190,6 @@ def test_counters_that_stand_at_their_end_do_not_condemn_a_host(shared, capture_
     assert len(ports.evidence["elements"]) == 8
 
 
-@pytest.mark.parametrize("name", ["json_eth_fail", "json_rdma_pass", "bf3_100g_ok", "osfp_module_info",
-                                  "error_invalid_interface", "json_cx5_edr_fragment_TRUNCATED"])  # fmt: skip
-def test_recorded_mlxlink_reports(shared, capture_of, name):
-    """BER 1e-10 fails, 1e-13 and 15E-255 pass, an error message and cut JSON are UNKNOWN, optics are within range."""
-    link = {"ibstat": "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tRate: 400\n"}
-    text = (shared / "samples" / "mlxlink" / f"{name}.txt").read_text()
-    findings = judge([capture_of(commands=link | {"mlxlink -d mlx5_0 -m -c": text})])
-    bits = {str(f.status) for f in findings if f.check == "bit-errors"}
-    optics = {str(f.status) for f in findings if f.check == "optics"}
-
-    expected = {"json_eth_fail": "FAIL", "json_rdma_pass": "PASS", "bf3_100g_ok": "PASS"}
-    assert bits == {expected.get(name, "UNKNOWN")}
-    assert optics == ({"PASS"} if name == "osfp_module_info" else set())
-
-
 def rdma_port(netdev="eth0", device="mlx5_0"):
     """Return files of one active RoCE port."""
     port = f"/sys/class/infiniband/{device}/ports/1"
@@ -177,17 +197,6 @@ def rdma_port(netdev="eth0", device="mlx5_0"):
         f"{port}/state": "4: ACTIVE\n", f"{port}/link_layer": "Ethernet\n", f"{port}/rate": "100 Gb/sec (4X EDR)\n",
         f"{port}/gid_attrs/ndevs/0": f"{netdev}\n",
     }  # fmt: skip
-
-
-def test_recorded_gid_tables(shared, capture_of):
-    """A bond and pods with indices 4 to 7 are sound; a port without an IPv4 GID is not; without types it is UNKNOWN."""
-    expected = {"bond_4gids": ("mlx5_bond_0", {"PASS"}), "macvlan_pod_gid4to7": ("mlx5_0", {"PASS"}),
-                "partial_no_ip_on_mlx5_0": ("mlx5_0", {"FAIL"}),
-                "oci_dr_test_no_ver_column_ODD": ("mlx5_0", {"UNKNOWN"})}  # fmt: skip
-    for name, (device, status) in expected.items():
-        text = (shared / "samples" / "show_gids" / f"{name}.txt").read_text()
-        findings = judge([capture_of(rdma_port(device=device), {"show_gids": text})])
-        assert {str(f.status) for f in findings if f.check == "gid"} == status, name
 
 
 def test_recorded_priorities(shared, capture_of):
@@ -206,87 +215,3 @@ def test_recorded_priorities(shared, capture_of):
     assert verdict(job_env={}) == {"FAIL"}
     assert verdict(job_env={"NCCL_IB_TC": "104"}) == {"PASS"}
     assert verdict(job_env={"NCCL_IB_TC": "236"}) == {"FAIL"}
-
-
-def test_recorded_counters_grew(shared, capture_of):
-    """Time-outs grew by 2705 while no packet was marked: lost packets; a working DCQCN alone is no fault."""
-    folder = shared / "samples" / "hw_counters"
-
-    def host(text, uptime):
-        port = "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/"
-        pairs = [line.replace(":", " ").split() for line in text.splitlines()]
-        return capture_of(
-            rdma_port()
-            | {f"{port}{name}": f"{value}\n" for name, value in pairs}
-            | {"/proc/uptime": f"{uptime} 1\n"}
-        )
-
-    def grown(name):
-        text = (folder / name).read_text()
-        before = host("\n".join(f"{line.replace(':', ' ').split()[0]} 0" for line in text.splitlines()), 1000)
-        return claims(judge([host(text, 2000)], Context(before={"h0": before})))
-
-    assert grown("roce_timeouts_no_ecn.txt") == {("loss", "FAIL", "host/h0/nic/mlx5_0")}
-    assert grown("dcqcn_working.txt") == set()
-
-
-def test_recorded_ethernet_hosts(shared, capture_of):
-    """Of gcm's fixtures, the host with MTU 1500 among hosts with 9192 fails; the sound one does not."""
-    folder = shared / "samples" / "gcm_fakefs"
-
-    def host(name, fixture):
-        data = json.loads((folder / f"{fixture}.json.txt").read_text())
-        files = {}
-        for row in data["intf_status"]:
-            files[f"/sys/class/net/{row['ifname']}/mtu"] = f"{row['mtu']}\n"
-            files[f"/sys/class/net/{row['ifname']}/operstate"] = row["operstate"].lower()
-        return capture_of(files, {"lldpctl -f json": json.dumps(data["lldp_status"])}, host=name)
-
-    captures = [host(f"h{n}", "eth_learn_good") for n in range(3)] + [host("bad", "eth_learn_mtu_bad")]
-
-    assert claims(judge(captures)) == {
-        ("mtu", "FAIL", f"host/bad/nic/{name}") for name in ("enp97s0f0", "enp225s0f0", "front0")
-    }
-
-
-@pytest.mark.parametrize(("fixture", "bad"), [("learn_ib_intf_bad_rate", 8), ("learn_ib_misbound_if", 0)])
-def test_recorded_rates_below_the_interface(shared, capture_of, fixture, bad):
-    """Eight ports at 100 Gbit/s whose interfaces are of 200 fail, though all eight agree."""
-    data = json.loads((shared / "samples" / "gcm_fakefs" / f"{fixture}.json.txt").read_text())
-    files, commands = {}, {}
-    for path, text in data.items():
-        words = path.split("/")
-        if len(words) > 8 and words[6] == "infiniband":
-            files["/sys/class/infiniband/" + "/".join(words[7:])] = text
-            commands[f"readlink -f /sys/class/infiniband/{words[7]}/device"] = f"/sys/devices/{words[5]}\n"
-        elif len(words) > 8 and words[6] == "net":
-            files["/sys/class/net/" + "/".join(words[7:])] = text
-            commands[f"readlink -f /sys/class/net/{words[7]}/device"] = f"/sys/devices/{words[5]}\n"
-    slow = [
-        f for f in judge([capture_of(files, commands)]) if f.check == "port-rate" and f.status is Status.FAIL
-    ]
-
-    assert len(slow) == bad
-
-
-def test_recorded_sonic_configurations(shared, capture_of):
-    """A RoCE configuration leads DSCP 26 to a class with PFC and ECN; SONiC's stock maps leave it in the lossy class 1."""
-    folder = shared / "samples" / "switch_qos"
-    own = json.loads((folder / "own_sonic_roce_example.json").read_text())
-    stock = json.loads((folder / "sonic_qos-arista7260-t0.json").read_text())
-
-    def statuses(config):
-        context = Context(job_env={"NCCL_IB_TC": "106"}, switches={"leaf0": config})
-        return {str(f.status) for f in judge([capture_of()], context) if f.check == "roce-switch"}
-
-    def without(**changes):
-        return own | {table: {**own[table], **rows} for table, rows in changes.items()}
-
-    assert statuses(own) == {"PASS"}
-    port = own["PORT_QOS_MAP"]["Ethernet0"]
-    assert statuses(without(PORT_QOS_MAP={"Ethernet0": port | {"pfc_enable": "4"}})) == {"FAIL"}
-    assert statuses(without(QUEUE={"Ethernet0|3": {"scheduler": "roce.dwrr"}})) == {"FAIL"}
-    assert statuses(without(WRED_PROFILE={"ROCE_ECN": {"ecn": "ecn_none"}})) == {"FAIL"}
-    assert statuses(without(DSCP_TO_TC_MAP={"ROCE": {"26": "3", "48": "3"}})) == {"WARN"}
-    assert statuses(stock) == {"FAIL"}
-    assert statuses({}) == {"FAIL"}

@@ -225,7 +225,7 @@ _CUDA = re.compile(r"Cuda failure (?:(\d{1,6}) )?'([^']*)'")
 _TRACE = re.compile(r"(\S+:\d+) -> (\d{1,4})(?: \[([^\]]*)\])?$")
 _NO_PATH = re.compile(r"Could not find a path for pattern (\d{1,4})")
 _RANK = re.compile(r"\[?[Rr]ank ?(\d{1,9})\]")
-_GROUP = re.compile(r"PG (?:ID \S+ PG )?GUID ([^\s)]+(?:\([^)]*\))?)")
+_GROUP = re.compile(r"PG (?:ID \S+ PG )?GUID ([^\s()]+(?:\([^)]*\))?)")
 _WORK = re.compile(r"(SeqNum|OpType|NumelIn|NumelOut|Timeout\(ms\))=(\w+)")
 _RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 _STATUS = re.compile(

@@ -31,6 +31,11 @@ class LinkReport:
         value = real(self.values.get(key, ""))
         return None if value is None else 0.0 if value < ZERO else value
 
+    @property
+    def complains_of_signal(self) -> bool:
+        """`Bad signal integrity` as its recommendation."""
+        return "signal integrity" in self.values.get("recommendation", "").lower()
+
     def lanes(self, key: str) -> list[float]:
         """Numbers of all lanes."""
         return reals(re.sub(r"\[.*", "", self.values.get(key, "")))

@@ -38,6 +38,11 @@ def listed(text: str) -> list[str]:
     return re.findall(r"^GPU \d{1,3}: [^\n]{0,120}\(UUID: ([^)\s]{1,80})\)", text, re.MULTILINE)
 
 
+def names(text: str) -> list[str]:
+    """Products of `nvidia-smi -L` or `nvlink -s`, in order of their index."""
+    return re.findall(r"^GPU \d{1,3}: ([^\n]{1,120}?) \(UUID: ", text, re.MULTILINE)
+
+
 def query(text: str) -> tuple[int | None, list[Gpu]]:
     """(attached GPUs as told, GPUs that are described) of `nvidia-smi -q`; (None, []) for another output."""
     attached = re.search(r"^Attached GPUs\s*:\s*(\d{1,4})\s*$", text, re.MULTILINE)

@@ -29,6 +29,7 @@ class PciDevice:
         name: lspci's words.
         max, now: what the link can do and does.
         said_downgraded: lspci wrote `(downgraded)`; old versions never do.
+        said_narrow: it wrote so of the width.
         acs: redirecting bits of access control that are on; None where there is no ACSCtl line.
         max_read: maximum read request in bytes; 0 where not told.
         gone: configuration space reads all ones (`rev ff`): the device fell off the bus.
@@ -44,6 +45,7 @@ class PciDevice:
     max: Link = field(default_factory=Link)
     now: Link = field(default_factory=Link)
     said_downgraded: bool = False
+    said_narrow: bool = False
     acs: tuple[str, ...] | None = None
     max_read: int = 0
     gone: bool = False
@@ -54,6 +56,7 @@ class PciDevice:
 _HEAD = re.compile(r"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ([^\n]{1,300})$", re.MULTILINE)
 _SPEED = re.compile(r"Speed ([\d.]{1,5})\s?GT/s")
 _WIDTH = re.compile(r"Width x(\d{1,3})")
+_NARROW = re.compile(r"Width x\d{1,3} \(downgraded\)")
 _BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2})")
 _REDIRECTING = ("ReqRedir", "CmpltRedir", "UpstreamFwd")
 
@@ -116,13 +119,14 @@ def lspci(text: str) -> dict[str, PciDevice]:
 def _device(address: str, words: str, body: str) -> PciDevice:
     kind, vendor = kind_of(words)
     able, now, acs, read = Link(), Link(), None, 0
-    downgraded = False
+    downgraded = narrow = False
     for line in body.splitlines():
         word = line.strip()
         if word.startswith("LnkCap:"):
             able = link(word)
         elif word.startswith("LnkSta:"):
             now, downgraded = link(word), "(downgraded)" in word
+            narrow = _NARROW.search(word) is not None
         elif word.startswith("ACSCtl:"):
             acs = redirecting(word)
         elif match := re.search(r"MaxReadReq (\d{1,5}) bytes", word):
@@ -136,6 +140,7 @@ def _device(address: str, words: str, body: str) -> PciDevice:
         max=able,
         now=now,
         said_downgraded=downgraded,
+        said_narrow=narrow,
         acs=acs,
         max_read=read,
         gone="(rev ff)" in words or "Unknown header type 7f" in body,

@@ -18,38 +18,42 @@ class Qos:
         pfc: priorities with priority flow control; None where not told.
         prio_of_dscp: DSCP -> priority, as far as told.
         buffer_of_prio: priority -> receive buffer.
-        dcbx: `OS controlled` or `Firmware controlled`.
-        strict: priorities in a class with strict scheduling.
-        classes: priority -> traffic class, as far as told.
     """
 
     trust: str = ""
     pfc: frozenset[int] | None = None
     prio_of_dscp: dict[int, int] = field(default_factory=dict)
     buffer_of_prio: dict[int, int] = field(default_factory=dict)
-    dcbx: str = ""
-    strict: frozenset[int] = frozenset()
-    classes: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def dscp_map(self) -> str:
+        """`0-7: 0, 8-15: 1`: equal for equal maps; empty where it is not told."""
+        runs: list[tuple[int, int, int]] = []
+        for dscp, prio in sorted(self.prio_of_dscp.items()):
+            if runs and runs[-1][1:] == (dscp - 1, prio):
+                runs[-1] = runs[-1][0], dscp, prio
+            else:
+                runs.append((dscp, dscp, prio))
+        return ", ".join(f"{a if a == b else f'{a}-{b}'}: {prio}" for a, b, prio in runs)
+
+    @property
+    def buffers(self) -> str:
+        """`0: 0, 3: 1`: receive buffer by priority; empty where it is not told."""
+        return ", ".join(f"{prio}: {buffer}" for prio, buffer in sorted(self.buffer_of_prio.items()))
 
 
 @lru_cache(maxsize=512)  # thousands of ports print the same
 def mlnx_qos(text: str) -> Qos:
     """The settings; a text without any gives an empty record."""
-    trust, dcbx = "", ""
+    trust = ""
     pfc: frozenset[int] | None = None
     dscps: dict[int, int] = {}
     buffers: dict[int, int] = {}
-    classes: dict[int, int] = {}
-    strict: set[int] = set()
     columns: list[int] = []
-    current = -1
-    current_strict = False
     for line in text.splitlines():
         words = line.split()
         if match := re.match(r"\s*Priority trust state:\s*(\w+)", line):
             trust = match[1].lower()
-        elif match := re.match(r"\s*DCBX mode:\s*(.+?)\s*$", line):
-            dcbx = match[1]
         elif match := re.match(r"\s*prio:(\d) dscp:([\d,]*)", line):
             dscps |= {int(word): int(match[1]) for word in match[2].split(",") if word and len(word) <= 2}
         elif words[:1] == ["priority"]:
@@ -59,13 +63,7 @@ def mlnx_qos(text: str) -> Qos:
         elif words[:1] == ["buffer"] and columns and len(words) == len(columns) + 1:
             pairs = zip(columns, words[1:], strict=True)
             buffers = {prio: int(word) for prio, word in pairs if re.fullmatch(r"\d{1,3}", word)}
-        elif match := re.match(r"\s*tc: (\d{1,2}) ratelimit: [^,]*, tsa: (\w+)", line):
-            current, current_strict = int(match[1]), match[2] == "strict"
-        elif (match := re.match(r"\s*priority:\s+([0-7])\s*$", line)) and current >= 0:
-            classes[int(match[1])] = current
-            if current_strict:
-                strict.add(int(match[1]))
-    return Qos(trust, pfc, dscps, buffers, dcbx, frozenset(strict), classes)
+    return Qos(trust, pfc, dscps, buffers)
 
 
 def global_tclass(text: str) -> int | None:

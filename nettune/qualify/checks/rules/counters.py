@@ -57,6 +57,8 @@ DISCARDS = (
     Counted("rx_discards_phy", "receive-discards"),
     Counted("tx_discards_phy", "receive-discards"),
     Counted("rx_out_of_buffer", "receive-discards"),
+    *(Counted(name, "receive-discards") for name in ("rx_total_ring_discards", "rx_stat_discard")),  # bnxt_en
+    Counted("rx_dropped", "receive-discards"),  # ice
     Counted("tx_pause_storm_error_events"),
     *(Counted(f"rx_prio{prio}_buf_discard", "receive-discards") for prio in range(8)),
     *(Counted(f"rx_prio{prio}_discards", "receive-discards") for prio in range(8)),

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from nettune.errors import InputError
 from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
+from nettune.qualify.checks.neighbours import LLDP, heard_by, leaf_of
 from nettune.qualify.checks.parsers.ethernet import bond
 from nettune.qualify.checks.view import HostView
+from nettune.wording import some
 from topology.discovery.rails import rails_of
 from topology.discovery.voting import vote
-from topology.readers import lldp_forms
-from topology.readers.source import Source
 
-LLDP = (
-    "lldpcli -f json0 show neighbors details",
-    "lldpcli -f json show neighbors details",
-    "lldpcli -f json show neighbors",
-    "lldpctl -f json",
-)
 DRIVERS = ("mlx5_core", "bnxt_re", "ionic_rdma", "nvidia")
 
 
@@ -61,23 +54,28 @@ def _firmware(fleet: Fleet, say: Verdicts) -> None:
             say.ok(view.where, f"firmware of {len(view.rdma)} RDMA devices is that of their model")
 
 
-def neighbours(view: HostView) -> dict[str, str]:
-    """Interface -> switch that LLDP heard there."""
-    for source in LLDP:
-        text = view.text(source)
-        if text is None:
-            continue
-        try:
-            printed = lldp_forms.from_json(Source(source, text))
-        except InputError:
-            continue
-        return {
-            heard.port: heard.station.name or heard.station.chassis
-            for part in printed
-            for heard in part.neighbours
-            if heard.station.name or heard.station.chassis
-        }
-    return {}
+def _names(fleet: Fleet, say: Verdicts) -> None:
+    """The device in a slot has one name on all hosts; hosts of another build have other slots and are not compared."""
+    named: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for view in fleet.hosts:
+        for one in fleet.data_ports[view.host]:
+            if one.device.pci:
+                named[one.device.pci, one.device.model][view.host] = one.device.name
+    views = {view.host: view for view in fleet.hosts}
+    for (address, _), names in named.items():
+        most = fleet.majority(names)
+        for host, name in names.items():
+            if most is not None and name != most[0]:
+                say.fail(
+                    views[host].nic(name),
+                    f"the NIC at {address} is called {name} where {most[0]} is expected",
+                    basis=f"{most[1]} of {len(names)} hosts call it {most[0]}",
+                    fix="give devices persistent names (udev, rdma-core's 60-rdma-persistent-naming.rules)",
+                    expected=most[0],
+                )
+    for host in {host for names in named.values() if len(names) > 1 for host in names}:
+        if not say.has_spoken(host):
+            say.ok(views[host].where, "its data NICs have the names that they have on its peers")
 
 
 def _cabling(fleet: Fleet, say: Verdicts) -> None:
@@ -124,14 +122,23 @@ def _cabling(fleet: Fleet, say: Verdicts) -> None:
                 fix="compare with the cabling plan",
             )
     for host in heard:
-        if not say.has_spoken(host):
+        if say.has_spoken(host):
+            continue
+        if len(heard) < fleet.limit("majority-voters") and host not in fleet.baseline:
+            listed = some(f"{name} on {leaf}" for name, leaf in heard[host].items())
+            say.unknown(
+                views[host].where,
+                f"no peers to compare its cables with: {listed}",
+                fix="judge more hosts together",
+            )
+        else:
             say.ok(views[host].where, f"{len(heard[host])} data interfaces end on the switches of their rail")
 
 
 def _of_data(fleet: Fleet, view: HostView) -> dict[str, str]:
     """Neighbours of the data interfaces; of all interfaces where the host has no RDMA device."""
     named = {one.port.netdev for one in fleet.data_ports[view.host] if one.port.netdev}
-    return {name: leaf for name, leaf in neighbours(view).items() if not view.rdma or name in named}
+    return {name: leaf_of(one) for name, one in heard_by(view).items() if not view.rdma or name in named}
 
 
 def _against_baseline(fleet: Fleet, say: Verdicts, heard: dict[str, dict[str, str]]) -> None:
@@ -139,8 +146,8 @@ def _against_baseline(fleet: Fleet, say: Verdicts, heard: dict[str, dict[str, st
         past = fleet.baseline.get(view.host)
         if past is None:
             continue
-        for name, leaf in neighbours(past).items():
-            now = heard.get(view.host, {}).get(name)
+        for name, one in heard_by(past).items():
+            now, leaf = heard.get(view.host, {}).get(name), leaf_of(one)
             if now is not None and now != leaf:
                 say.fail(
                     view.nic(name),
@@ -205,6 +212,13 @@ RULES = (
         ("/sys/class/infiniband/*/fw_ver", "/sys/module/*/version"),
         "hosts behave differently",
         _firmware,
+    ),
+    Rule(
+        "nic-names",
+        (25,),
+        ("/sys/class/infiniband/*/device",),
+        "NCCL_IB_HCA and the order of rails mean another NIC on this host",
+        _names,
     ),
     Rule("cabling", (23,), LLDP[:1], "a rail crosses the spine: its traffic collides with others", _cabling),
     Rule("bonds", (35,), ("/proc/net/bonding/*",), "half the bandwidth, and no spare path", _bonds),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
 
 from nettune.elements import ElementId
 from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
@@ -10,6 +12,8 @@ from nettune.qualify.checks.parsers import nvidia, pci
 from nettune.qualify.checks.parsers.kernel import xids
 from nettune.qualify.checks.rules.pcie import DMESG
 from nettune.qualify.checks.view import LSPCI, HostView
+
+T = TypeVar("T", bound=Hashable)
 
 LIST = "nvidia-smi -L"
 QUERY = "nvidia-smi -q"
@@ -28,11 +32,27 @@ def has_nvidia(view: HostView) -> bool:
     )
 
 
+def product(view: HostView) -> str:
+    """Name of the host's GPUs; empty where not told. Hosts of one build are compared with each other."""
+    described = next((gpu.value("Product Name") for gpu in view.smi[1]), "")
+    return described or next(iter(nvidia.names(view.captured(LIST).text)), "")
+
+
+def by_product(fleet: Fleet, values: Mapping[str, T]) -> dict[str, tuple[T, int] | None]:
+    """Host -> majority of a value among the hosts with the same GPUs; None where they have none."""
+    products = {view.host: product(view) for view in fleet.hosts}
+    groups: dict[str, dict[str, T]] = defaultdict(dict)
+    for host, value in values.items():
+        groups[products[host]][host] = value
+    majorities = {name: fleet.majority(group) for name, group in groups.items()}
+    return {host: majorities.get(products[host]) for host in products}
+
+
 def _missing(fleet: Fleet, say: Verdicts) -> None:
     counts = {view.host: count for view in fleet.hosts if (count := _count(view)) is not None}
-    most = fleet.majority(counts)
+    majorities = by_product(fleet, counts)
     for view in fleet.hosts:
-        have = counts.get(view.host)
+        have, most = counts.get(view.host), majorities[view.host]
         for index, gpu in enumerate(view.gpus):
             if gpu.gone:
                 say.fail(
@@ -51,7 +71,7 @@ def _missing(fleet: Fleet, say: Verdicts) -> None:
             (wanted or 0, "the settings"),
             (_count(past) or 0 if past else 0, "the baseline"),
             (sum(gpu.vendor == "10de" for gpu in view.gpus), "lspci and /sys"),
-            (most[0] if most else 0, f"{most[1]} of {len(counts)} hosts" if most else ""),
+            (most[0] if most else 0, f"{most[1]} hosts with the same GPUs" if most else ""),
         ]
         expected, basis = max(candidates, key=lambda pair: pair[0])
         if have < expected:
@@ -165,6 +185,13 @@ def _xid(fleet: Fleet, say: Verdicts) -> None:
 
 
 def _memory(fleet: Fleet, say: Verdicts) -> None:
+    modes = {
+        f"{view.host} {index}": mode
+        for view in fleet.hosts
+        for index, gpu in enumerate(view.smi[1])
+        if (mode := gpu.value("ECC Mode/Current"))
+    }
+    most = fleet.majority(modes)
     for view in fleet.hosts:
         _, gpus = view.smi
         if not gpus:
@@ -175,6 +202,13 @@ def _memory(fleet: Fleet, say: Verdicts) -> None:
         for index, gpu in enumerate(gpus):
             where = ElementId.gpu(view.host, index)
             told += bool(gpu.value("ECC Mode/Current"))
+            if most and most[0] == "Enabled" and modes.get(f"{view.host} {index}") == "Disabled":
+                say.fail(
+                    where,
+                    "ECC is off: memory errors become wrong data",
+                    basis=f"it is on at {most[1]} of {len(modes)} GPUs",
+                    fix="nvidia-smi -e 1, then reset the GPU",
+                )
             if gpu.value("Remapped Rows/Remapping Failure Occurred") == "Yes":
                 say.fail(where, "a row could not be remapped", basis="nvidia-smi -q", fix="change the GPU")
             elif (
@@ -262,6 +296,6 @@ RULES = (
         _fabric,
     ),
     Rule("xid", (29,), (DMESG,), "the GPU stops jobs", _xid),
-    Rule("gpu-memory", (30,), (QUERY,), "jobs end with memory errors, or compute wrong", _memory),
+    Rule("gpu-memory", (30, 39), (QUERY,), "jobs end with memory errors, or compute wrong", _memory),
     Rule("gpu-clocks", (31,), (QUERY,), "one slow GPU makes every step of the job slow", _clocks),
 )

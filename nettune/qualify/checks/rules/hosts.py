@@ -172,8 +172,18 @@ def _limits(fleet: Fleet, say: Verdicts) -> None:
             say.ok(view.where, "locked memory and /dev/shm suffice", limits=["memlock", "shm"])
 
 
+_UNSTEADY = "Conflicting CPU frequency values detected"
+
+
 def _governor(fleet: Fleet, say: Verdicts) -> None:
     for view in fleet.hosts:
+        if any(_UNSTEADY in one.text for line, one in view.capture.commands.items() if "ib_" in line):
+            say.warn(
+                view.where,
+                "its CPUs changed their clock during a test",
+                basis=f"perftest: {_UNSTEADY}",
+                fix="cpupower frequency-set -g performance",
+            )
         start, end = "/sys/devices/system/cpu/", "/scaling_governor"
         found = Counter(
             captured.text.strip()
@@ -190,7 +200,7 @@ def _governor(fleet: Fleet, say: Verdicts) -> None:
                 basis="perftest warns of it; latency varies",
                 fix="cpupower frequency-set -g performance",
             )
-        elif found and fleet.data_ports[view.host]:
+        elif found and fleet.data_ports[view.host] and not say.has_spoken(view.host):
             say.ok(view.where, f"{found.total()} CPUs keep the governor performance")
 
 

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
-
+from collectives.nccl.devices import device_filter
 from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
+from nettune.qualify.checks.variables import CONF, number, of_job
 from nettune.qualify.checks.view import HostView
-
-CONF = "/etc/nccl.conf"
+from nettune.wording import some
 
 
 def _env(fleet: Fleet, say: Verdicts) -> None:
     for view in fleet.hosts:
-        env = settings_of(view) | dict(fleet.context.job_env or {})
+        env = of_job(fleet, view)
         if not env or not view.rdma:
             continue
         hcas = env.get("NCCL_IB_HCA", "")
         if hcas:
             _devices(fleet, say, view, hcas)
         interfaces = env.get("NCCL_SOCKET_IFNAME", "")
-        if interfaces and view.net_files and not interfaces.startswith("^"):
-            exact = interfaces.startswith("=")
-            words = [word for word in interfaces.lstrip("=").split(",") if word]
-            if not any(
-                fnmatch.fnmatchcase(name, word if exact else f"{word}*")
-                for name in view.net_files
-                for word in words
-            ):
-                say.fail(
-                    view.where,
-                    f"NCCL_SOCKET_IFNAME={interfaces[:80]} names no interface of this host",
-                    basis=f"it has {', '.join(sorted(view.net_files))[:120]}",
-                    fix="name an interface that all hosts have, or leave it unset",
-                )
-        if env.get("NCCL_IB_DISABLE") == "1":
+        wanted = device_filter(interfaces, with_ports=False)
+        if interfaces and view.net_files and not any(map(wanted.takes, view.net_files)):
             say.fail(
                 view.where,
-                "NCCL_IB_DISABLE=1 with RDMA devices: NCCL uses sockets",
+                f"NCCL_SOCKET_IFNAME={interfaces[:80]} takes no interface of this host",
+                basis=f"it has {some(sorted(view.net_files), 8)}",
+                fix="name an interface that all hosts have, or leave it unset",
+            )
+        if number(fleet, view, "NCCL_IB_DISABLE")[0]:
+            say.fail(
+                view.where,
+                f"NCCL_IB_DISABLE={env['NCCL_IB_DISABLE'][:20]} with RDMA devices: NCCL uses sockets",
                 basis=f"it has {len(view.rdma)} RDMA devices",
                 fix="leave it unset",
             )
@@ -45,39 +37,25 @@ def _env(fleet: Fleet, say: Verdicts) -> None:
             say.ok(view.where, "the job's NCCL variables name what this host has")
 
 
-def settings_of(view: HostView) -> dict[str, str]:
-    """Variables of /etc/nccl.conf."""
-    pairs = re.findall(r"^\s*(NCCL_\w{1,60})\s*=\s*(.*?)\s*$", view.text(CONF) or "", re.MULTILINE)
-    return dict(pairs)
-
-
-def chosen(hcas: str, names: list[str]) -> tuple[list[str], list[str]]:
-    """(devices that NCCL_IB_HCA chooses, words of it that fit none).
-
-    The rule of NCCL: words are beginnings of names unless the list starts with `=`; `^` excludes; `:N` is a port.
-    """
-    exclude = hcas.startswith("^")
-    rest = hcas.removeprefix("^")
-    exact, rest = rest.startswith("="), rest.removeprefix("=")
-    words = [word.partition(":")[0] for word in rest.split(",") if word.strip()]
-
-    def fits(name: str, word: str) -> bool:
-        return name == word if exact else name.startswith(word)
-
-    hit = [name for name in names if any(fits(name, word) for word in words)]
-    unfit = [word for word in words if not any(fits(name, word) for name in names)]
-    return [name for name in names if (name in hit) != exclude], unfit
-
-
 def _devices(fleet: Fleet, say: Verdicts, view: HostView, hcas: str) -> None:
-    used, unfit = chosen(hcas, sorted(view.rdma))
+    wanted = device_filter(hcas, with_ports=True)
+    names = sorted(view.rdma)
+    used = [name for name in names if wanted.takes(name)]
+    unfit = [word for word in wanted.names if not any(word in wanted.matching(name) for name in names)]
     data = {one.device.name for one in fleet.data_ports[view.host]}
-    if unfit and not hcas.startswith("^"):
+    if unfit and not wanted.excluded:
         say.fail(
             view.where,
-            f"NCCL_IB_HCA names {', '.join(unfit)[:80]}, which this host does not have",
-            basis=f"it has {', '.join(sorted(view.rdma))[:120]}",
+            f"NCCL_IB_HCA names {some(unfit)[:80]}, which this host does not have",
+            basis=f"it has {some(names, 8)}",
             fix="correct the list; a device that is listed and absent is silently left out",
+        )
+    elif not used:
+        say.fail(
+            view.where,
+            f"NCCL_IB_HCA={hcas[:60]} takes no device of this host: NCCL uses sockets",
+            basis=f"it has {some(names, 8)}",
+            fix="leave it unset",
         )
     wrong, unused = sorted(set(used) - data), sorted(data - set(used))
     if wrong:

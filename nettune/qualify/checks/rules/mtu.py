@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 
+from nettune.elements import ElementId
+from nettune.qualify.checks.agreement import compare
 from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
 from nettune.qualify.checks.parsers.numbers import whole
+from nettune.qualify.checks.roles import plain_interfaces
 from nettune.qualify.checks.view import HostView
+
+ROCE = "RoCE interface"
 
 
 def _mtu(fleet: Fleet, say: Verdicts) -> None:
     votes: dict[str, dict[str, int]] = defaultdict(dict)
-    ends: dict[str, tuple[HostView, str]] = {}
+    where: dict[str, ElementId] = {}
+    sizes = {view.host: _sizes(fleet, view) for view in fleet.hosts}
     for view in fleet.hosts:
-        for name, (kind, size) in _sizes(fleet, view).items():
+        for name, (kind, size) in sizes[view.host].items():
             votes[kind][f"{view.host} {name}"] = size
-            ends[f"{view.host} {name}"] = view, name
-    for kind, sizes in votes.items():
-        _outliers(fleet, say, kind, sizes, ends)
+            where[f"{view.host} {name}"] = view.nic(name)
+    open_hosts = set[str]()
+    for kind, table in votes.items():
+        open_hosts |= compare(
+            fleet,
+            say,
+            f"MTU ({kind})",
+            table,
+            where,
+            fix="set one MTU on all hosts, also in the configuration that survives a reboot",
+            # Queue pairs of InfiniBand and TCP agree on the smaller MTU; verbs on RoCE take it from the interface.
+            tolerable=kind != ROCE and fleet.majority(table) is None,
+        )
+    most = fleet.majority(votes[ROCE])
+    usual = most[0] if most else None
     for view in fleet.hosts:
         for one in fleet.data_ports[view.host]:
             active, able = one.port.active_mtu, one.port.max_mtu
@@ -29,12 +46,23 @@ def _mtu(fleet: Fleet, say: Verdicts) -> None:
                     basis="ibv_devinfo, active_mtu beside max_mtu of an active port",
                     fix="raise the MTU of the interface, and of the switch ports before it",
                 )
-        told = _sizes(fleet, view)
-        if told and not say.has_spoken(view.host):
-            say.ok(
-                view.where,
-                f"MTU of {len(told)} data interfaces: {', '.join(sorted({str(s) for _, s in told.values()}))}",
+        # What differs from the others has been told already.
+        small = {
+            name: size
+            for name, (kind, size) in sizes[view.host].items()
+            if kind == ROCE and size < fleet.limit("rdma-mtu") and usual in {None, size}
+        }
+        for name, size in small.items():
+            say.warn(
+                view.nic(name),
+                f"MTU {size}: verbs cannot use packets of 4096 bytes",
+                basis="the limit below",
+                fix="raise it to 9000 or more on hosts and switches",
+                limits=["rdma-mtu"],
             )
+        told = sorted({str(size) for _, size in sizes[view.host].values()})
+        if told and view.host not in open_hosts and not say.has_spoken(view.host):
+            say.ok(view.where, f"MTU of {len(sizes[view.host])} data interfaces: {', '.join(told)}")
 
 
 def _sizes(fleet: Fleet, view: HostView) -> dict[str, tuple[str, int]]:
@@ -45,48 +73,16 @@ def _sizes(fleet: Fleet, view: HostView) -> dict[str, tuple[str, int]]:
             continue
         size = whole(view.net_files.get(one.port.netdev, {}).get("mtu", ""))
         if one.port.layer == "Ethernet" and size:
-            found[one.name] = "RoCE interface", size
+            found[one.name] = ROCE, size
         elif one.port.layer == "InfiniBand" and one.port.active_mtu:
             found[one.name] = "InfiniBand port", one.port.active_mtu
     if not view.rdma:
-        # Bridges and tunnels of containers differ from host to host; where devices are told only those count.
-        bonds = {
-            path.rpartition("/")[2] for path in view.capture.files if path.startswith("/proc/net/bonding/")
-        }
-        devices = view.pci_of_net.keys() & view.net_files.keys()
-        named = devices | bonds if devices else view.net_files.keys() - {"lo"}
-        for name, files in view.net_files.items():
-            if name not in named:
-                continue
+        for name in plain_interfaces(view):
+            files = view.net_files[name]
             size = whole(files.get("mtu", ""))
             if size and files.get("operstate", "").strip() == "up":
                 found[name] = f"interface {name}", size
     return found
-
-
-def _outliers(
-    fleet: Fleet, say: Verdicts, kind: str, sizes: Mapping[str, int], ends: Mapping[str, tuple[HostView, str]]
-) -> None:
-    most = fleet.majority(sizes)
-    for key, size in sizes.items():
-        view, name = ends[key]
-        if most is not None and size != most[0]:
-            say.fail(
-                view.nic(name),
-                f"MTU {size} where {most[0]} is expected",
-                basis=f"{most[1]} of {len(sizes)} of this kind ({kind}) have {most[0]}",
-                fix=f"set it to {most[0]}, also in the configuration that survives a reboot",
-                mtu=size,
-                expected=most[0],
-            )
-        elif kind == "RoCE interface" and size < fleet.limit("rdma-mtu"):
-            say.warn(
-                view.nic(name),
-                f"MTU {size}: verbs cannot use packets of 4096 bytes",
-                basis="the limit below",
-                fix="raise it to 9000 or more on hosts and switches",
-                limits=["rdma-mtu"],
-            )
 
 
 RULES = (

@@ -8,7 +8,7 @@ from nettune.elements import ElementId
 from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
 from nettune.qualify.checks.parsers import nvidia
 from nettune.qualify.checks.parsers.topo import gpu_links
-from nettune.qualify.checks.rules.gpus import has_nvidia
+from nettune.qualify.checks.rules.gpus import has_nvidia, product
 
 STATUS = "nvidia-smi nvlink -s"
 TOPO = "nvidia-smi topo -m"
@@ -16,17 +16,17 @@ TOPO = "nvidia-smi topo -m"
 
 def _nvlink(fleet: Fleet, say: Verdicts) -> None:
     tables = {view.host: nvidia.nvlinks(view.text(STATUS) or "") for view in fleet.hosts}
-    counts: Counter[int] = Counter()
-    for table in tables.values():
-        counts.update(_active(links) for links in table.values() if links)
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
     for view in fleet.hosts:
-        table = tables[view.host]
+        counts[product(view)].update(_active(links) for links in tables[view.host].values() if links)
+    for view in fleet.hosts:
+        table, of_product = tables[view.host], counts[product(view)]
         if not any(table.values()):
-            expected = counts or any(device.kind == "nvswitch" for device in view.pci.values())
+            expected = of_product or any(device.kind == "nvswitch" for device in view.pci.values())
             if expected and has_nvidia(view):
                 say.missing(view, STATUS)
             continue
-        common, votes = counts.most_common(1)[0]
+        common, votes = of_product.most_common(1)[0]
         for gpu, links in table.items():
             down = sorted(link for link, speed in links.items() if speed is None)
             speeds = Counter(speed for speed in links.values() if speed)
@@ -44,11 +44,11 @@ def _nvlink(fleet: Fleet, say: Verdicts) -> None:
                 say.fail(
                     where, f"NVLinks {slow[:20]} are slower than its others", basis="its other links", fix=fix
                 )
-            elif votes > counts.total() / 2 and _active(links) < common:
+            elif votes > of_product.total() / 2 and _active(links) < common:
                 say.fail(
                     where,
                     f"has {_active(links)} NVLinks where {common} are expected",
-                    basis=f"{votes} of {counts.total()} GPUs have {common}",
+                    basis=f"{votes} of {of_product.total()} GPUs have {common}",
                     fix=fix,
                 )
         if not say.has_spoken(view.host):
@@ -56,25 +56,46 @@ def _nvlink(fleet: Fleet, say: Verdicts) -> None:
 
 
 def _matrix(fleet: Fleet, say: Verdicts) -> None:
+    matrices = {view.host: gpu_links(view.captured(TOPO).text) for view in fleet.hosts}
+    counts = {host: Counter(_linked(rows).values()) for host, (_, rows) in matrices.items()}
+    products = {view.host: view.smi[1][0].value("Product Name") for view in fleet.hosts if view.smi[1]}
     for view in fleet.hosts:
-        gpus, rows = gpu_links(view.captured(TOPO).text)
-        linked = {gpu: sum(kind.startswith("NV") for kind in row.values()) for gpu, row in rows.items()}
-        most = max(Counter(linked.values()).most_common(), key=lambda pair: pair[1], default=(0, 0))
-        if not most[0]:
+        product = products.get(view.host, "")
+        peers = {
+            host: max(table) for host, table in counts.items() if table and products.get(host) == product
+        }
+        usual = fleet.majority(peers) if product else None
+        gpus, rows = matrices[view.host]
+        linked, count_of = _linked(rows), counts[view.host]
+        most, having = max(count_of.items(), key=lambda pair: pair[1], default=(0, 0))
+        if usual is not None and rows and max(count_of) < usual[0]:
+            say.fail(
+                view.where,
+                f"its GPUs have NVLink to {max(count_of)} others at most where {usual[0]} are expected",
+                basis=f"{usual[1]} hosts have GPUs with NVLink to {usual[0]} others",
+                fix="start nvidia-fabricmanager; reset the GPUs; if it stays, change the baseboard",
+            )
+            continue
+        if not most:
             continue  # no NVLink at all: that is how PCIe hosts are
         for gpu, count in linked.items():
-            lone = count == 0 or (count < most[0] and 2 * most[1] > len(linked))
-            if lone and count <= most[0] - 2:
+            lone = count == 0 or (count < most and 2 * having > len(linked))
+            if lone and count <= most - 2:
                 say.fail(
                     ElementId.gpu(view.host, gpu),
-                    f"has NVLink to {count} other GPUs where {most[0]} are expected",
-                    basis=f"{most[1]} of {len(linked)} GPUs of this host have {most[0]}",
+                    f"has NVLink to {count} other GPUs where {most} are expected",
+                    basis=f"{having} of {len(linked)} GPUs of this host have {most}",
                     fix="reset the GPU, restart the fabric manager; if it stays, change the GPU or baseboard",
                 )
         if len(rows) < gpus:
             say.unknown(view.where, f"{len(rows)} of {gpus} rows of `{TOPO}` are whole", fix="collect again")
         elif not say.has_spoken(view.host):
-            say.ok(view.where, f"{len(linked)} GPUs have NVLink to {most[0]} others each")
+            say.ok(view.where, f"{len(linked)} GPUs have NVLink to {most} others each")
+
+
+def _linked(rows: dict[int, dict[int, str]]) -> dict[int, int]:
+    """GPU -> how many others it has NVLink to."""
+    return {gpu: sum(kind.startswith("NV") for kind in row.values()) for gpu, row in rows.items()}
 
 
 def _active(links: dict[int, float | None]) -> int:

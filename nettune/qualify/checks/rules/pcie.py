@@ -75,7 +75,7 @@ def _narrow(say: Verdicts, where: ElementId, parent: pci.PciDevice | None, child
     idle = child.kind == "gpu" or child.vendor in pci.GPU_VENDORS
     slow = 0 < child.now.speed < speed and not idle
     thin = child.now.width < width
-    unsaid = not child.max.width and child.said_downgraded and not idle
+    unsaid = not child.max.width and (child.said_narrow or (child.said_downgraded and not idle))
     if not (slow or thin or unsaid):
         return False
     ends = f"{parent.address if parent else 'root'} to {child.address}"

@@ -8,6 +8,7 @@ from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
 from nettune.qualify.checks.parsers.numbers import whole
 from nettune.qualify.checks.parsers.rdma import panic
 from nettune.qualify.checks.roles import DataPort
+from nettune.qualify.checks.rules.gpus import by_product
 from nettune.qualify.checks.view import HostView
 
 _STATES = {
@@ -125,8 +126,9 @@ def _slow(fleet: Fleet, say: Verdicts, view: HostView, one: DataPort, peers: Cou
 
 def _missing(fleet: Fleet, say: Verdicts) -> None:
     counts = {view.host: len(fleet.data_ports[view.host]) for view in fleet.hosts if view.rdma}
-    most = fleet.majority(counts)
+    majorities = by_product(fleet, counts)
     for view in fleet.hosts:
+        most = majorities[view.host]
         told = panic(view.captured("ibstat").text + "\n" + view.captured("ibstat").note)
         if told:
             say.fail(
@@ -160,7 +162,7 @@ def _missing(fleet: Fleet, say: Verdicts) -> None:
             say.fail(
                 view.where,
                 f"has {have} data NIC ports where {most[0]} are expected",
-                basis=f"{most[1]} of {len(counts)} hosts have {most[0]}",
+                basis=f"{most[1]} hosts with the same GPUs have {most[0]}",
                 fix="see `lspci` and the kernel messages; reseat the card",
                 have=have,
                 expected=most[0],

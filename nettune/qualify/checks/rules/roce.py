@@ -1,13 +1,11 @@
-"""The RoCE agreement audit on hosts: trust and DSCP (5), PFC (3), ECN (4), pause (6), GID (2), and between hosts."""
+"""The RoCE audit inside hosts: trust and DSCP (5), PFC (3), ECN (4), pause (6), GID (2); `agreement` compares ends."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
 
 from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
 from nettune.qualify.checks.parsers import ethernet
-from nettune.qualify.checks.parsers.numbers import whole
 from nettune.qualify.checks.roce import RocePort, roce_ports
 
 
@@ -32,6 +30,15 @@ def _trust(fleet: Fleet, say: Verdicts) -> None:
                 what,
                 basis="RoCE v2 packets carry their class as DSCP",
                 fix=f"mlnx_qos -i {port.netdev} --trust=dscp",
+            )
+        if port.ignored and port.tclass:
+            say.warn(
+                where,
+                f"{port.ignored[1]}={port.ignored[0]} has no effect: {port.tclass[1]} is {port.tclass[0]}",
+                basis="/sys/class/infiniband/DEV/tc/P/traffic_class overrides what programs ask for",
+                fix=f"cma_roce_tos and tc/{port.one.port.number}/traffic_class to {port.ignored[0]}, or 0 to clear it",
+                asked=port.ignored[0],
+                in_force=port.tclass[0],
             )
     _rest(ports, say, "trust DSCP")
 
@@ -153,10 +160,9 @@ def _pause(fleet: Fleet, say: Verdicts) -> None:
 
 
 def _gid(fleet: Fleet, say: Verdicts) -> None:
-    env = fleet.context.job_env or {}
-    index = whole(env.get("NCCL_IB_GID_INDEX", ""))
     ports = roce_ports(fleet)
     for port in ports:
+        index = port.index
         where = port.view.nic(port.one.name)
         routable = [gid for gid in port.gids if gid.version in {0, 2} and gid.ipv4]
         wide = [g for g in port.gids if g.version == 2 and g.address and not g.address.startswith("fe80")]
@@ -185,49 +191,6 @@ def _gid(fleet: Fleet, say: Verdicts) -> None:
                 fix=f"give {port.netdev or 'its interface'} an IP address and set it up",
             )
     _rest(ports, say, "have a routable RoCE v2 GID")
-
-
-def _agreement(fleet: Fleet, say: Verdicts) -> None:
-    ports = roce_ports(fleet)
-    by_name = {f"{port.view.host} {port.one.name}": port for port in ports}
-    settings: dict[str, dict[str, Hashable]] = {
-        "trust": {name: port.qos.trust for name, port in by_name.items() if port.qos.trust},
-        "PFC priorities": {n: tuple(sorted(p.qos.pfc)) for n, p in by_name.items() if p.qos.pfc is not None},
-        "ECN priorities (receiver)": {n: tuple(sorted(p.np)) for n, p in by_name.items() if p.np is not None},
-        "ECN priorities (sender)": {n: tuple(sorted(p.rp)) for n, p in by_name.items() if p.rp is not None},
-        "DSCP map": {
-            n: tuple(sorted(p.qos.prio_of_dscp.items())) for n, p in by_name.items() if p.qos.prio_of_dscp
-        },
-        "traffic class": {name: port.tclass[0] for name, port in by_name.items() if port.tclass is not None},
-        "link-wide pause": {name: port.pause for name, port in by_name.items() if port.pause != (None, None)},
-    }
-    for what, votes in settings.items():
-        most = fleet.majority(votes)
-        if most is None:
-            if len(set(votes.values())) > 1:
-                counts = Counter(str(value) for value in votes.values())
-                say.warn(
-                    next(iter(by_name.values())).view.where,
-                    f"{what} differs between ports and no value has a majority: {str(dict(counts))[:300]}",
-                    basis="both ends of a connection must agree",
-                    fix="choose one setting for all hosts",
-                )
-            continue
-        for name, value in votes.items():
-            if value != most[0]:
-                port = by_name[name]
-                shown = (
-                    f"{str(value)[:80]}, elsewhere {str(most[0])[:80]}" if what != "DSCP map" else "differs"
-                )
-                say.fail(
-                    port.view.nic(port.one.name),
-                    f"{what}: {shown}",
-                    basis=f"{most[1]} of {len(votes)} ports agree; both ends of a connection must",
-                    fix=f"set {port.netdev or 'the port'} like the others",
-                    setting=what,
-                )
-    if sum(map(bool, settings.values())):
-        _rest(ports, say, "are set like the majority")
 
 
 def _rest(ports: list[RocePort], say: Verdicts, what: str) -> None:
@@ -283,12 +246,5 @@ RULES = (
         ("/sys/class/infiniband/*/ports/*/gids/*", "show_gids"),
         "queue pairs time out (status 12)",
         _gid,
-    ),
-    Rule(
-        "roce-agreement",
-        (3, 4, 5),
-        (_QOS, "ethtool -a IF"),
-        "one end drops or pauses what the other protects",
-        _agreement,
     ),
 )

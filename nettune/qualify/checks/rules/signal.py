@@ -66,6 +66,14 @@ def _ber(fleet: Fleet, say: Verdicts) -> None:
                     fix="clean and reseat the module and the fibre at both ends",
                     limits=["raw-ber"],
                 )
+            elif raw is not None and raw >= fleet.limit("raw-ber-harmless") and report.complains_of_signal:
+                say.warn(
+                    view.nic(name),
+                    f"mlxlink complains of the signal, at a raw bit error rate of {raw:.1e}{since}",
+                    basis="its recommendation, which does not count below the limit",
+                    fix="clean and reseat the module and the fibre at both ends",
+                    limits=["raw-ber-harmless"],
+                )
         if told and not say.has_spoken(view.host):
             say.ok(
                 view.where,
