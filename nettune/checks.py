@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nettune.elements import ElementId
@@ -67,7 +67,7 @@ class Finding:
         """The JSON form, with `schema`."""
         return {
             "schema": FINDING_SCHEMA,
-            **asdict(self),
+            **vars(self),
             "status": str(self.status),
             "where": str(self.where),
         }

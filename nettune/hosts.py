@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nettune.errors import InputError
@@ -33,6 +34,29 @@ def expand_hosts(text: str) -> list[str]:
         except (NodeSetException, ValueError) as error:
             raise InputError(f"{text!r} is no hostlist; write it like g[001-004],login1") from error
     return list(names)
+
+
+def named_hosts(text: str) -> list[str]:
+    """`expand_hosts`, also of the hostlist in a file: `@FILE`.
+
+    Raises:
+        InputError: no such hostlist, or a file that cannot be read.
+    """
+    path = Path(text[1:])
+    if not text.startswith("@"):
+        return expand_hosts(text)
+    if not path.exists():
+        if found := expand_hosts(text):
+            return found
+        raise InputError(f"{text!r} is neither a file nor a group of ClusterShell")
+    try:
+        return expand_hosts(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path) from error
+    except UnicodeDecodeError as error:
+        raise InputError("is no text in UTF-8", path) from error
+    except InputError as error:
+        raise InputError(str(error), path) from error
 
 
 def fold_hosts(names: Iterable[str]) -> str:

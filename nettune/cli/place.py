@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--method", help="nettune, exact (small jobs), packed, depth-first, slurm, ..."),
         ] = "nettune",
         exclude: Annotated[
-            str, typer.Option("--exclude", help="Hostlist that must not be used: g[01-03],g7.")
+            str, typer.Option("--exclude", help="Hostlist that must not be used: g[01-03],g7; or @FILE.")
         ] = "",
         pin: Annotated[
             list[str] | None,
@@ -73,6 +73,19 @@ def register(app: typer.Typer) -> None:
         explain: Annotated[
             int | None, typer.Option("--explain", min=0, metavar="RANK", help="Why this rank is on its host.")
         ] = None,
+        even_pods: Annotated[
+            bool,
+            typer.Option(
+                "--even-pods",
+                help="An even number of nodes in each pod: NCCL_CROSS_NIC=2 keeps to rails then.",
+            ),
+        ] = False,
+        place_experts: Annotated[
+            bool,
+            typer.Option(
+                "--place-experts", help="Even out the job's expert_tokens over ranks: experts.json."
+            ),
+        ] = False,
         write_files: Annotated[
             Path | None,
             typer.Option(
@@ -98,6 +111,8 @@ def register(app: typer.Typer) -> None:
             background=background or (),
             evaluate=evaluate,
             explain=explain,
+            even_pods=even_pods,
+            place_experts=place_experts,
             write_files=write_files,
         )
         result = place_job(job, lab or "lab", fabric, runs, progress, asked=asked, seed=seed)

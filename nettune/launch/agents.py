@@ -73,6 +73,7 @@ class Agents:
         threads: threads that numeric libraries (OpenMP, OpenBLAS, MKL, torch) use in each rank.
         python: interpreter on the hosts.
         start_timeout_s: time for the start with its imports, in seconds.
+        transport: ranks that run already; nothing is started then.
 
     Raises:
         UnavailableError: a preloaded module or a program of the launcher is missing.
@@ -90,6 +91,7 @@ class Agents:
         *,
         python: str = sys.executable,
         start_timeout_s: float = 120.0,
+        transport: Transport | None = None,
     ) -> None:
         self.placement = tuple(placement)
         own = [dict(env(rank) if callable(env) else env or {}) for rank in range(len(self.placement))]
@@ -102,10 +104,10 @@ class Agents:
         self._dead: dict[int, str] = {}
         self._calls = 0
         self._closed = False
-        root = launcher.root_argv(plan.command("forked"))
-        self._transport: Transport = (
-            PipedRanks(launcher, plan) if root is None else ForkedRanks(launcher, root, plan)
-        )
+        if transport is None:
+            root = launcher.root_argv(plan.command("forked"))
+            transport = PipedRanks(launcher, plan) if root is None else ForkedRanks(launcher, root, plan)
+        self._transport = transport
         try:
             self._start(time.monotonic() + start_timeout_s, start_timeout_s)
         except BaseException:

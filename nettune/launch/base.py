@@ -79,11 +79,12 @@ class Outcome:
     Attributes:
         host: where it ran.
         argv: the command as asked for (not the launcher's wrapping of it).
-        rc: exit status; negative: killed by that signal; 127: not found; None: stopped at its time-out.
+        rc: exit status; negative: killed by that signal; 127: not found; None: it was stopped.
         stdout: all of its standard output (bytes that are not UTF-8 replaced).
         stderr: all of its standard error.
         timed_out: it was stopped because its time was up.
         wall_s: seconds from its start to its end.
+        flooded: it was stopped because it printed more than is kept.
     """
 
     host: str
@@ -93,6 +94,7 @@ class Outcome:
     stderr: str
     timed_out: bool
     wall_s: float
+    flooded: bool = False
 
     @property
     def ok(self) -> bool:

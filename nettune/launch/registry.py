@@ -1,6 +1,6 @@
 """The launchers by name.
 
-To add a launcher (ssh, srun, mpirun, kubectl):
+To add a launcher (mpirun, kubectl, ...):
 
 1. Write `nettune/launch/<name>.py` with one class that follows `nettune.launch.base.Launcher`. `argv` wraps a
    command; it must pass the three standard streams through, return the command's exit status, and end the
@@ -21,7 +21,11 @@ from typing import Any
 from nettune.errors import NettuneError
 from nettune.launch.base import Launcher
 
-_TARGETS = {"local": "nettune.launch.local:LocalLauncher", "ssh": "nettune.launch.ssh:SshLauncher"}
+_TARGETS = {
+    "local": "nettune.launch.local:LocalLauncher",
+    "slurm": "nettune.launch.slurm:SlurmLauncher",
+    "ssh": "nettune.launch.ssh:SshLauncher",
+}
 
 
 def register(name: str, target: str) -> None:

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Literal
 
 from nettune.launch import strays
@@ -21,6 +21,12 @@ OnLine = Callable[[str, Literal["stdout", "stderr"], str], None]
 
 _TERM_S = 1.0
 """Between asking a process group to end and killing it: mpirun and srun end their remote parts then."""
+
+MOST_OUTPUT_BYTES = 256 << 20
+"""Of one stream of one command: a host that floods is stopped before it takes the memory of all."""
+
+_FLOOD_SHOWN = 1 << 16
+"""Bytes that are kept of a flood."""
 
 _TICK_S = 0.05
 """How often to look for a command that ended while a child of it still holds its output open."""
@@ -35,6 +41,7 @@ class _Job:
         self.started = time.monotonic()
         self.deadline = self.started + timeout_s
         self.kill_at: float | None = None
+        self.flooded = False
         self.process = start(argv, stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
@@ -92,12 +99,13 @@ def run(
     timeout_s: float,
     on_line: OnLine | None = None,
     max_parallel: int = 32,
+    max_bytes: int = MOST_OUTPUT_BYTES,
 ) -> list[Outcome]:
     """Run commands on their hosts, at most `max_parallel` at a time.
 
-    A command's background children are stopped when it ends. On a time-out the whole process group gets SIGTERM
-    and a second later SIGKILL; the same on Ctrl-C and on any error. The groups are killed too when this process
-    is killed. A command that is not found gives exit status 127, as over ssh.
+    A command's background children are stopped when it ends. On a time-out, and when it floods, the whole process
+    group gets SIGTERM and a second later SIGKILL; the same on Ctrl-C and on any error. The groups are killed too when
+    this process is killed. A command that is not found gives exit status 127, as over ssh.
 
     Args:
         launcher: how to reach the hosts.
@@ -105,6 +113,7 @@ def run(
         timeout_s: time for each command from its own start, in seconds.
         on_line: called with (host, "stdout" or "stderr", line) for every line as it comes.
         max_parallel: how many run at once.
+        max_bytes: a command that prints more than that on one stream is stopped.
 
     Returns:
         One outcome for each command, in the order of `commands`.
@@ -113,10 +122,25 @@ def run(
         UnavailableError: the launcher's own program (ssh, nsenter) is missing.
         NettuneError: the launcher does not know a host.
     """
+    outcomes = dict(as_they_end(launcher, commands, timeout_s, on_line, max_parallel, max_bytes))
+    return [outcomes[index] for index in range(len(commands))]
+
+
+def as_they_end(
+    launcher: Launcher,
+    commands: Sequence[Command],
+    timeout_s: float,
+    on_line: OnLine | None = None,
+    max_parallel: int = 32,
+    max_bytes: int = MOST_OUTPUT_BYTES,
+) -> Generator[tuple[int, Outcome], None, None]:
+    """`run`, but each outcome, with the number of its command, as soon as it is there; none is kept.
+
+    Closing the generator ends what still runs.
+    """
     mark = os.urandom(8).hex()
     waiting = list(enumerate(commands))[::-1]
     running: list[_Job] = []
-    outcomes: dict[int, Outcome] = {}
     clean = True
     with Guard() as guard:
         try:
@@ -126,15 +150,16 @@ def run(
                     job = _Job(index, command, _argv(launcher, command, mark), timeout_s)
                     guard.add(job.process.pid)
                     running.append(job)
-                _move(running, on_line)
+                _move(running, on_line, max_bytes)
                 for job in list(running):
                     _hurry(job)
                     if job.exited():
                         clean = clean and job.kill_at is None
-                        _read(job, on_line, to_the_end=True)
+                        _read(job, on_line, max_bytes, to_the_end=True)
                         running.remove(job)
-                        outcomes[job.index] = _outcome(job)
+                        outcome = _outcome(job)
                         guard.discard(job.process.pid)
+                        yield job.index, outcome
         except BaseException:
             clean = False
             _end(running)
@@ -143,7 +168,6 @@ def run(
             if not clean:
                 # Children with a session of their own have left the group, but not lost the mark.
                 strays.end_marked(mark)
-    return [outcomes[index] for index in range(len(commands))]
 
 
 def _argv(launcher: Launcher, command: Command, mark: str) -> list[str]:
@@ -152,13 +176,13 @@ def _argv(launcher: Launcher, command: Command, mark: str) -> list[str]:
     return launcher.argv(command.host, ["env", *marked, *command.argv])
 
 
-def _move(running: Sequence[_Job], on_line: OnLine | None) -> None:
+def _move(running: Sequence[_Job], on_line: OnLine | None, max_bytes: int) -> None:
     """Wait for something to happen and move what can be moved."""
     poller = select.poll()
     feeding = False
     for job in running:
         for reader in job.streams.values():
-            if not reader.closed:
+            if not reader.closed and not job.flooded:
                 poller.register(reader.fd, select.POLLIN)
         if job.unsent and job.process.stdin is not None:
             poller.register(job.process.stdin.fileno(), select.POLLOUT)
@@ -169,17 +193,21 @@ def _move(running: Sequence[_Job], on_line: OnLine | None) -> None:
     for job in running:
         if feeding:
             job.feed()
-        _read(job, on_line, to_the_end=False)
+        _read(job, on_line, max_bytes, to_the_end=False)
 
 
-def _read(job: _Job, on_line: OnLine | None, *, to_the_end: bool) -> None:
+def _read(job: _Job, on_line: OnLine | None, max_bytes: int, *, to_the_end: bool) -> None:
     for name, reader in job.streams.items():
-        while not reader.closed:
+        while not reader.closed and not job.flooded:
             before = len(reader.kept)
-            lines = reader.receive()
-            if on_line is not None:
-                for line in lines:
+            if on_line is None:
+                reader.read()
+            else:
+                for line in reader.receive():
                     on_line(job.command.host, name, line)
+            job.flooded = len(reader.kept) > max_bytes
+            if job.flooded:
+                del reader.kept[_FLOOD_SHOWN:]
             if not to_the_end or len(reader.kept) == before:
                 break
 
@@ -188,7 +216,7 @@ def _hurry(job: _Job) -> None:
     """Ask, then force, a command to end when its time is up."""
     now = time.monotonic()
     if job.kill_at is None:
-        if now >= job.deadline:
+        if now >= job.deadline or job.flooded:
             job.kill_at = now + _TERM_S
             job.send(signal.SIGTERM)
     elif now >= job.kill_at:
@@ -196,16 +224,17 @@ def _hurry(job: _Job) -> None:
 
 
 def _outcome(job: _Job) -> Outcome:
-    timed_out = job.kill_at is not None
+    stopped = job.kill_at is not None or job.flooded
     status = job.finish()
     return Outcome(
         host=job.command.host,
         argv=tuple(job.command.argv),
-        rc=None if timed_out else status,
+        rc=None if stopped else status,
         stdout=job.streams["stdout"].kept.decode(errors="replace"),
         stderr=job.streams["stderr"].kept.decode(errors="replace"),
-        timed_out=timed_out,
+        timed_out=stopped and not job.flooded,
         wall_s=time.monotonic() - job.started,
+        flooded=job.flooded,
     )
 
 

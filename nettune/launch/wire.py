@@ -114,20 +114,29 @@ class LineReader:
         self.kept = bytearray()
         self._keep = keep
         self.closed = False
-        self._rest = b""
+        self._rest = bytearray()
         os.set_blocking(fd, False)
 
     def receive(self) -> list[str]:
         """The lines that one read completes; an unfinished last line counts at the end of the stream."""
-        data = _read(self.fd)
+        data = self.read()
         if data is None:
             return []
-        if not data:
-            self.closed = True
-        if self._keep:
-            self.kept += data
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        # A long line comes in many pieces: they are joined once.
+        self._rest += data
+        if b"\n" not in data and not self.closed:
+            return []
+        *lines, self._rest = self._rest.split(b"\n")
         if self.closed and self._rest:
             lines.append(self._rest)
-            self._rest = b""
+            self._rest = bytearray()
         return [line.decode(errors="replace") for line in lines]
+
+    def read(self) -> bytes | None:
+        """What one read gives, for who wants no lines; None when nothing is there, b"" at the end of the stream."""
+        data = _read(self.fd)
+        if data is not None:
+            self.closed = not data
+            if self._keep:
+                self.kept += data
+        return data

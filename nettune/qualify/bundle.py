@@ -1,7 +1,8 @@
 """Bundles: captures of many hosts in one tar file, taken live, judged anywhere.
 
-A bundle is a plain tar, `captures/HOST.json.gz` for each host (`captures/before/HOST.json.gz` for an earlier round) and
-`bundle.json`. Reading extracts nothing to the disk: members are read in memory, in bounds, by their names' grammar only.
+A bundle is a plain tar: `bundle.json` with the hosts that were asked, `captures/HOST.json.gz` for each that answered, and
+at its end `failed.json` with what became of the others; without that the collection was interrupted. Reading extracts
+nothing to the disk: members are read in memory, in bounds, by their names' grammar only.
 """
 
 from __future__ import annotations
@@ -9,34 +10,32 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import tarfile
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
-from nettune.checks import Finding, Status
+from nettune.checks import Finding, Status, worst_first
 from nettune.elements import ElementId
 from nettune.errors import InputError
-from nettune.launch import run
-from nettune.launch.base import Launcher
 from nettune.qualify.checks import Context, judge
-from nettune.qualify.redact import redacted
-from nettune.records import write_atomic
+from nettune.wording import UNPRINTABLE
 from topology.capture import HostCapture
-from topology.discovery.collect import TIMEOUT_S, CollectError
-from topology.discovery.collect import collect as collect_captures
 
 BUNDLE_SCHEMA = "nettune.bundle/1"
+ABOUT, FAILED = "bundle.json", "failed.json"
 MAX_MEMBERS = 40_000
 MAX_CAPTURE_BYTES = 64 << 20
 """A host's capture unpacked; one with eight GPUs and all its counters has a few MB. Parsed it takes 20 times as much."""
-MAX_TOTAL_BYTES = 64 << 30
-_MEMBER = re.compile(r"captures/(?P<before>before/)?(?P<host>[^/:\s]{1,253})\.json(?P<gz>\.gz)?")
-_CHUNK = 1 << 20
+_SOURCE_BYTES = 600
+"""Of memory, for each file or command of a capture beside its text."""
+_MEMORY_SHARE = 0.5
+_MEMBER = re.compile(rf"captures/(?P<host>[^/:\s{UNPRINTABLE}]{{1,253}})\.json\.gz")
+_SMALL = 4 << 20
+_COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 
 
 @dataclass(frozen=True)
@@ -45,90 +44,32 @@ class Bundle:
 
     Attributes:
         captures: one a host, in the order of the file.
-        before: earlier captures, host -> capture.
         findings: what was refused or left out, UNKNOWN; hosts that gave no capture are among them.
     """
 
     captures: list[HostCapture] = field(default_factory=list)
-    before: dict[str, HostCapture] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
+    @property
+    def hosts(self) -> list[str]:
+        """Those that were captured, and those that were asked and gave nothing."""
+        silent = [one.where.node for one in self.findings if one.check == "collect" and one.where.node]
+        return list(dict.fromkeys([*(capture.host for capture in self.captures), *silent]))
 
-def collect(
-    launcher: Launcher,
-    hosts: Sequence[str],
-    path: Path | str,
-    *,
-    timeout_s: float = TIMEOUT_S,
-    max_parallel: int = 64,
-    before: Mapping[str, HostCapture] | None = None,
-) -> Bundle:
-    """Capture hosts and write a bundle. A host that does not answer, floods or refuses costs only itself.
 
-    Args:
-        launcher: how to reach them.
-        hosts: their names.
-        path: the file to write.
-        timeout_s: time for each host.
-        max_parallel: hosts asked at the same time.
-        before: an earlier round, to be kept in the bundle for deltas.
+def member_name(host: str) -> str:
+    """Name of a host's capture in a bundle.
 
     Raises:
-        NettuneError: no host at all gave a capture, or the file cannot be written.
+        InputError: no name that a bundle, an element and a terminal can have.
     """
-    failed: Mapping[str, str] = {}
-    try:
-        captures = collect_captures(
-            partial(_run, launcher, max_parallel), hosts, extent="all", timeout_s=timeout_s
+    name = f"captures/{host}.json.gz"
+    if not _MEMBER.fullmatch(name) or host in {".", ".."}:
+        raise InputError(
+            f"{host[:80]!r} is no host name for a bundle: no blanks, slashes, colons or controls"
         )
-    except CollectError as error:
-        if not error.captures:
-            raise
-        captures, failed = error.captures, error.failed
-    captures = [redacted(capture) for capture in captures]
-    earlier = {host: redacted(capture) for host, capture in (before or {}).items()}
-    bundle = Bundle(captures, earlier, [_unreached(host, why) for host, why in failed.items()])
-    _pack(path, bundle, failed)
-    return bundle
-
-
-def _run(launcher: Launcher, max_parallel: int, commands: Any, timeout_s: float) -> Any:
-    return run(launcher, commands, timeout_s, max_parallel=max_parallel)
-
-
-def write(path: Path | str, bundle: Bundle, failed: Mapping[str, str] | None = None) -> None:
-    """Write captures as a bundle; secrets are taken out here, too.
-
-    Raises:
-        NettuneError: the file cannot be written.
-    """
-    captures = [redacted(capture) for capture in bundle.captures]
-    before = {host: redacted(capture) for host, capture in bundle.before.items()}
-    _pack(path, Bundle(captures, before), failed or {})
-
-
-def _pack(path: Path | str, bundle: Bundle, failed: Mapping[str, str]) -> None:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        about = {
-            "schema": BUNDLE_SCHEMA,
-            "hosts": [capture.host for capture in bundle.captures],
-            "failed": dict(failed),
-        }
-        _add(tar, "bundle.json", json.dumps(about, indent=1).encode())
-        rounds = (("captures/", bundle.captures), ("captures/before/", list(bundle.before.values())))
-        for folder, captures in rounds:
-            for capture in captures:
-                text = json.dumps(capture.to_json())
-                _add(tar, f"{folder}{capture.host}.json.gz", gzip.compress(text.encode(), 3, mtime=0))
-    write_atomic(path, buffer.getvalue())
-
-
-def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = len(data)
-    info.mode = 0o644
-    tar.addfile(info, io.BytesIO(data))
+    ElementId.host(host)
+    return name
 
 
 class _Bounded:
@@ -145,109 +86,129 @@ class _Bounded:
         return self._file.read(size)
 
 
+@dataclass
+class _Reading:
+    """What is known while a bundle is being read."""
+
+    bundle: Bundle = field(default_factory=Bundle)
+    seen: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    failed: dict[str, str] | None = None
+    memory: int = 0
+
+    def leave_out(self, what: str) -> None:
+        self.bundle.findings.append(_left_out(what))
+
+
 def read(path: Path | str) -> Bundle:
     """Read a bundle of any origin. Nothing is written anywhere; what is hostile or broken is left out with a finding.
 
     Raises:
-        InputError: not there, or no tar at all.
+        InputError: not there, or no bundle at all.
     """
-    bundle = Bundle()
-    seen: set[str] = set()
-    total = 0
+    reading = _Reading()
     try:
-        with (
-            Path(path).open("rb") as file,
-            tarfile.open(fileobj=cast("IO[bytes]", _Bounded(file)), mode="r:") as tar,
-        ):
-            for count, member in enumerate(tar):
-                if count >= MAX_MEMBERS:
-                    bundle.findings.append(
-                        _left_out(f"more than {MAX_MEMBERS} members: the rest is left out")
-                    )
-                    break
-                total += _member(tar, member, bundle, seen)
-                if total > MAX_TOTAL_BYTES:
-                    bundle.findings.append(
-                        _left_out(f"more than {MAX_TOTAL_BYTES >> 30} GiB: the rest is left out")
-                    )
-                    break
+        path = Path(path)
+        if path.exists() and not path.is_file():
+            raise InputError("is no regular file; give a bundle of `nettune qualify collect`", path)
+        with path.open("rb") as file:
+            if file.read(8).startswith(_COMPRESSED):
+                raise InputError(
+                    "is compressed as a whole; unpack it to the tar that `qualify collect` wrote", path
+                )
+            file.seek(0)
+            _members(file, reading)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path) from error
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError, zlib.error) as error:
-        if not seen:
-            raise InputError(f"is no bundle: {error}", path) from error
-        bundle.findings.append(_left_out(f"it is cut short or damaged: {error}"))
-    if not seen and not bundle.findings:
+        if not reading.seen:
+            raise InputError(f"is no bundle: {str(error)[:120]}", path) from error
+        reading.leave_out(f"it is cut short or damaged: {str(error)[:120]}")
+    if not reading.seen and not reading.bundle.findings:
         raise InputError("is no bundle: it has no captures/HOST.json.gz", path)
-    return bundle
+    _name_the_silent(reading)
+    return reading.bundle
 
 
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, bundle: Bundle, seen: set[str]) -> int:
-    """Take one member in; returns the bytes that it unpacked to."""
+def _members(file: IO[bytes], reading: _Reading) -> None:
+    most = int(_MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with tarfile.open(fileobj=cast("IO[bytes]", _Bounded(file)), mode="r:") as tar:
+        for count, member in enumerate(tar):
+            if count >= MAX_MEMBERS:
+                reading.leave_out(f"more than {MAX_MEMBERS} members: the rest is left out")
+                return
+            _member(tar, member, reading)
+            if reading.memory > most:
+                reading.leave_out(f"unpacks to more than {most >> 30} GiB of memory: the rest is left out")
+                return
+
+
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, reading: _Reading) -> None:
+    """Take one member in."""
     name = member.name
     shown = repr(name)[:120]
-    if name == "bundle.json" and member.isreg() and member.size < _CHUNK:
-        seen.add(name)
-        _about(tar, member, bundle)
-        return member.size
-    if member.isdir():
-        return 0
     match = _MEMBER.fullmatch(name)
-    if match is None or match["host"] in {".", ".."}:
-        bundle.findings.append(_left_out(f"member {shown} is no capture by its name"))
-    elif not member.isreg() or member.issparse():
-        kind = (
-            "a link"
-            if member.issym() or member.islnk()
-            else "sparse"
-            if member.issparse()
-            else "no regular file"
-        )
-        bundle.findings.append(_left_out(f"member {shown} is {kind}"))
-    elif name in seen:
-        bundle.findings.append(_left_out(f"member {shown} is there twice: the first is judged"))
-    elif member.size > MAX_CAPTURE_BYTES:
-        bundle.findings.append(_left_out(f"member {shown} has {member.size >> 20} MiB"))
-    else:
-        seen.add(name)
-        return _capture(tar, member, match, bundle)
-    return 0
-
-
-def _about(tar: tarfile.TarFile, member: tarfile.TarInfo, bundle: Bundle) -> None:
-    file = tar.extractfile(member)
-    try:
-        about = json.loads(file.read(_CHUNK)) if file else {}
-    except (ValueError, RecursionError):
-        bundle.findings.append(_left_out("bundle.json is no JSON"))
+    small = name in {ABOUT, FAILED}
+    if member.isdir():
         return
-    failed = about.get("failed") if isinstance(about, dict) else None
-    for host, why in failed.items() if isinstance(failed, dict) else ():
-        try:
-            bundle.findings.append(_unreached(str(host), str(why)))
-        except InputError:
-            bundle.findings.append(_left_out(f"host {str(host)[:60]!r} has no name that an element can have"))
-
-
-def _capture(tar: tarfile.TarFile, member: tarfile.TarInfo, match: re.Match[str], bundle: Bundle) -> int:
-    shown = repr(member.name)[:120]
-    file = tar.extractfile(member)
-    if file is None:
-        bundle.findings.append(_left_out(f"member {shown} has no content"))
-        return 0
-    data = b""
-    try:
-        # Unpacked in bounds: a few kB of gzip can stand for gigabytes.
-        data = gzip.GzipFile(fileobj=file).read(MAX_CAPTURE_BYTES + 1) if match["gz"] else file.read()
-        capture = _parsed(data, match["host"])
-    except (InputError, ValueError, RecursionError, OSError, EOFError, zlib.error) as error:
-        bundle.findings.append(_left_out(f"member {shown} cannot be used: {str(error)[:200]}"))
-        return len(data)
-    if match["before"]:
-        bundle.before[capture.host] = capture
+    if not small and (match is None or match["host"] in {".", ".."}):
+        reading.leave_out(f"member {shown} is no capture by its name")
+    elif not member.isreg():
+        kind = "a link" if member.issym() or member.islnk() else "no regular file"
+        reading.leave_out(f"member {shown} is {kind}")
+    elif name in reading.seen:
+        reading.leave_out(f"member {shown} is there twice: the first is judged")
+    elif member.size > (_SMALL if small else MAX_CAPTURE_BYTES):
+        reading.leave_out(f"member {shown} has {member.size >> 20} MiB")
     else:
-        bundle.captures.append(capture)
-    return len(data)
+        reading.seen.add(name)
+        try:
+            file = tar.extractfile(member)
+            data = b"" if file is None else file.read()
+            if match is not None:
+                _capture(data, match["host"], reading)
+            else:
+                _about(name, data, reading)
+        except (InputError, ValueError, RecursionError, OSError, EOFError, zlib.error) as error:
+            reading.leave_out(f"member {shown} cannot be used: {str(error)[:200]}")
+
+
+def _about(name: str, data: bytes, reading: _Reading) -> None:
+    table = json.loads(data)
+    if not isinstance(table, dict):
+        raise InputError("is no table")
+    if name == ABOUT:
+        reading.asked = [str(host) for host in table.get("hosts") or ()]
+    else:
+        reading.failed = {str(host): str(why) for host, why in table.items()}
+
+
+def _capture(data: bytes, host: str, reading: _Reading) -> None:
+    # Unpacked in bounds: a few kB of gzip can stand for gigabytes.
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        unpacked = file.read(MAX_CAPTURE_BYTES + 1)
+    capture = _parsed(unpacked, host)
+    reading.memory += len(unpacked) + _SOURCE_BYTES * (len(capture.files) + len(capture.commands))
+    reading.bundle.captures.append(capture)
+
+
+def _name_the_silent(reading: _Reading) -> None:
+    """A finding for each host that was asked and gave no capture."""
+    told = {capture.host for capture in reading.bundle.captures}
+    missing = dict.fromkeys(
+        (host for host in reading.asked if host not in told), "the collection was interrupted before"
+    )
+    if ABOUT in reading.seen and reading.failed is None:
+        reading.leave_out("the collection was interrupted; go on with --resume")
+    for host, why in {**missing, **(reading.failed or {})}.items():
+        if host in told:
+            continue
+        try:
+            member_name(host)
+        except InputError as error:
+            reading.leave_out(str(error))
+        else:
+            reading.bundle.findings.append(_unreached(host, why))
 
 
 def _parsed(data: bytes, host: str) -> HostCapture:
@@ -259,7 +220,7 @@ def _parsed(data: bytes, host: str) -> HostCapture:
     capture = HostCapture.from_json(parsed)
     if capture.host != host:
         raise InputError(f"holds the capture of {capture.host[:60]!r}")
-    ElementId.host(capture.host)
+    ElementId.host(host)
     return capture
 
 
@@ -284,13 +245,7 @@ def _unreached(host: str, why: str) -> Finding:
 
 
 def judge_bundle(bundle: Bundle, context: Context | None = None) -> list[Finding]:
-    """Findings of all checks on a bundle, and what was left out of it.
-
-    An earlier round in the bundle is used for counters where the context has none.
-    """
-    context = context or Context()
-    if bundle.before and not context.before:
-        context = replace(context, before=bundle.before)
+    """Findings of all checks on a bundle, and what was left out of it, the most urgent first."""
     if not bundle.captures:
         return [*bundle.findings, _left_out("no host in it can be judged")]
-    return [*judge(bundle.captures, context), *bundle.findings]
+    return worst_first([*judge(bundle.captures, context), *bundle.findings])

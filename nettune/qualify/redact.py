@@ -13,62 +13,83 @@ _WHOLE_FILES = re.compile(
     r"(?:/environ$|/etc/shadow|/etc/gshadow|/\.ssh/|id_(?:rsa|dsa|ecdsa|ed25519)$|\.(?:pem|key|p12|pfx|kdbx)$"
     r"|/\.netrc$|/\.aws/|/\.kube/config$|/\.docker/config\.json$|credentials?$|/munge\.key$)"
 )
-_WORDS = r"(?:token|secret|passw(?:or)?d|passphrase|api_?key|access_?key|auth_?key|credentials?|private_?key|m_?key|sm_?key)"
+_WORDS = (
+    r"(?:token|secret|passw(?:or)?d|passphrase|sshpass|_pass|_pwd|authorization|credentials?"
+    r"|(?:api|access|auth|account|private|m|sm)[_-]?key)"
+)
+_VALUE = r"(?:\\\"(?:(?!\\\")[^\n]){0,4096}\\\"|\"(?:[^\"\\\n]|\\.){0,4096}\"|'[^'\n]{0,4096}'|[^\s,;\"'\\]+)"
+# NAME=value and "name": "value", also inside a quoted string; --name value, if it is a flag. What stands before the word
+# is not looked for, so that a long line costs no more than its length.
 _SETTING = re.compile(
-    rf"(?P<key>[\w.-]{{0,60}}{_WORDS}[\w.-]{{0,40}}[\"']?\s{{0,4}}[=:]\s{{0,4}})(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s,;\"']+)",
+    rf"(?P<key>{_WORDS}[\w.-]{{0,40}}(?:(?P<set>\\?[\"']?\s{{0,4}}[=:]\s{{0,4}})|\s{{1,4}})){_VALUE}",
     re.IGNORECASE,
 )
+_FLAG = re.compile(r"(?:^|\s)--?[\w-]*\Z")
+_LONGEST_FLAG = 40
+_SSHPASS = re.compile(r"(\bsshpass\s{1,4}-p\s{0,4})\S+")
 SHORTEST = 8
 _HINTS = (
-    *(
-        "-----begin",
-        "akia",
-        "asia",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "glpat-",
-        "hf_",
-        "xox",
-        "eyj",
-        "://",
-    ),
-    *("bearer", "basic", "token", "secret", "passw", "passphrase", "key", "credential"),
+    *("akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "hf_", "xox", "eyj", "nvapi-", "sk-"),
+    *("aiza", "://", "bearer", "basic", "token", "secret", "passw", "passphrase", "sshpass", "_pass", "_pwd"),
+    *("_key", "-key", "apikey", "accesskey", "authkey", "accountkey", "privatekey", "mkey", "smkey"),
+    *("private key", "certificate", "credential", "authoriz"),
 )
-"""Lower-case pieces of which every text with a secret that is recognised has one."""
-_ANY = re.compile(_WORDS, re.IGNORECASE)
+"""Lower-case pieces of which every line with a secret that is recognised has one."""
 _BLOCK = re.compile(
     r"-----BEGIN [A-Z ]{0,40}(?:PRIVATE KEY|CERTIFICATE)-----.*?(?:-----END [A-Z ]{0,60}-----|\Z)", re.DOTALL
 )
 _KNOWN = re.compile(
     r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"  # AWS
     r"|\bgh[pousr]_[A-Za-z0-9]{30,}\b|\bglpat-[\w-]{20,}\b|\bhf_[A-Za-z0-9]{30,}\b|\bxox[abprs]-[\w-]{10,}"
-    r"|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}"  # a JSON web token
+    r"|\bnvapi-[\w-]{20,}|\bsk-[\w-]{20,}|\bAIza[\w-]{35}"
+    r"|\beyJ[\w-]{10,4096}\.[\w-]{10,8192}\.[\w-]{5,}"  # a JSON web token
 )
 _BEARER = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
-_URL = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}):[^\s@/]{1,200}@", re.IGNORECASE)
+_URL = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,80}):[^\s@/]{1,200}@", re.IGNORECASE)
 
 
 def without_secrets(text: str) -> str:
     """A text whose keys, tokens and passwords are replaced by `<removed>`."""
-    # Nearly all of the thousands of texts of a host are short numbers: one search decides.
     if len(text) < SHORTEST:
         return text
     low = text.lower()
-    if not any(hint in low for hint in _HINTS):
-        return text
-    text = _BLOCK.sub(GONE, text)
-    text = _KNOWN.sub(GONE, text)
-    text = _BEARER.sub(rf"\1 {GONE}", text)
-    text = _URL.sub(rf"\1:{GONE}@", text)
-    if _ANY.search(text) is None:
-        return text
-    return "".join(
-        _SETTING.sub(lambda match: match["key"] + GONE, line) if _ANY.search(line) else line
-        for line in text.splitlines(keepends=True)
-    )
+    if "-----begin " in low:
+        text = _BLOCK.sub(GONE, text)
+        low = text.lower()
+    if len(low) != len(
+        text
+    ):  # some letters of other scripts are longer in lower case: places would not agree
+        return _cleaned(text)
+    pieces, done = [], 0
+    for start, end in sorted(_suspect_lines(low)):
+        pieces += [text[done:start], _cleaned(text[start:end])]
+        done = end
+    return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _suspect_lines(low: str) -> set[tuple[int, int]]:
+    """Where the lines begin and end that have a hint; nearly all lines of a capture have none."""
+    found = set()
+    for hint in _HINTS:
+        at = low.find(hint)
+        while at >= 0:
+            end = low.find("\n", at)
+            end = len(low) if end < 0 else end
+            found.add((low.rfind("\n", 0, at) + 1, end))
+            at = low.find(hint, end)
+    return found
+
+
+def _cleaned(line: str) -> str:
+    line = _BEARER.sub(rf"\1 {GONE}", _KNOWN.sub(GONE, line))
+    line = _URL.sub(rf"\1:{GONE}@", line)
+    return _SETTING.sub(_unset, _SSHPASS.sub(rf"\1{GONE}", line))
+
+
+def _unset(match: re.Match[str]) -> str:
+    before = match.string[max(match.start() - _LONGEST_FLAG, 0) : match.start()]
+    is_setting = match["set"] is not None or _FLAG.search(before) is not None
+    return match["key"] + GONE if is_setting else match[0]
 
 
 def redacted(capture: HostCapture) -> HostCapture:

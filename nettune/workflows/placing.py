@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from collectives.job import load_job
+from collectives.job import JobSpec, load_job
 from collectives.traffic import JobTraffic
 from nettune.errors import InputError
-from nettune.hosts import expand_hosts
+from nettune.hosts import named_hosts
 from nettune.records import write_atomic
+from nettune.wording import some
 from nettune.workflows import placeinput
 from nettune.workflows.placed import between_switches
 from nettune.workflows.run import Progress, Run, RunResult, open_run
 from nettune.workflows.verbs import on_lab, read_fabric
+from topology.placement.experts import place_experts
 from topology.placement.explaining import explain
 from topology.placement.place import GIVEN, METHODS, OURS, Placed, evaluate, problem_of, solved
 from topology.placement.replacing import resolved
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from topology.fabric import Fabric
-    from topology.placement.mapping import Placement
     from topology.routing import Routing
 
 ORDERS = ("slurm", "lexicographic", "depth-first", "random")
@@ -46,13 +48,15 @@ class Asked:
 
     Attributes:
         method: one of `topology.placement.place.METHODS`.
-        exclude: hostlist.
+        exclude: hostlist, or `@FILE` with one.
         pins: `RANK=HOST` words.
         ranks_per_host: consecutive ranks on a host.
         parent: placement.json whose ranks stay where they can.
         background: what else is on the fabric; see `placeinput.read_other_jobs`.
         evaluate: a map to price beside the method's; see `placeinput.read_map`.
         explain: rank whose host is to be explained.
+        even_pods: an even number of nodes in each pod, as NCCL_CROSS_NIC=2 on rails wants it.
+        place_experts: give each rank experts by the job's counts of tokens instead of in order.
         write_files: folder of the launchers' files; the run directory where left out.
     """
 
@@ -64,6 +68,8 @@ class Asked:
     background: Sequence[str] = ()
     evaluate: Path | None = None
     explain: int | None = None
+    even_pods: bool = False
+    place_experts: bool = False
     write_files: Path | None = None
 
 
@@ -87,24 +93,28 @@ def place_job(
     asked = asked or Asked()
     if asked.method not in METHODS:
         raise InputError(f"--method {asked.method!r} is not known; known: {', '.join(METHODS)}")
-    traffic = JobTraffic(load_job(job))
+    spec = load_job(job)
+    spec, experts = placed_experts(spec) if asked.place_experts else (spec, None)
+    traffic = JobTraffic(spec)
     if asked.parent is not None and asked.method != OURS:
         raise InputError(f"--parent keeps ranks by method {OURS}; leave --method {asked.method} out")
     if asked.explain is not None and asked.explain >= traffic.ranks:
         raise InputError(f"--explain {asked.explain}: the job has ranks 0 to {traffic.ranks - 1}")
     if fabric_file is None:
         with on_lab("place", lab_name, runs, progress, seed) as (run, cluster):
-            return _placed(run, cluster.discovery.routing, traffic, asked)
+            return _placed(run, cluster.discovery.routing, traffic, asked, experts)
     routing, data = read_fabric(fabric_file)
     with open_run("place", runs, progress, seed=seed) as run:
         run.data |= data
-        return _placed(run, routing, traffic, asked)
+        return _placed(run, routing, traffic, asked, experts)
 
 
-def _placed(run: Run, routing: Routing, traffic: JobTraffic, asked: Asked) -> RunResult:
+def _placed(
+    run: Run, routing: Routing, traffic: JobTraffic, asked: Asked, experts: dict[str, Any] | None
+) -> RunResult:
     fabric = routing.fabric
-    parent = None if asked.parent is None else placeinput.read_placement(asked.parent, fabric)
-    options, notes = _options(routing, traffic, asked, parent)
+    parent, gone = (None, []) if asked.parent is None else placeinput.read_parent(asked.parent, fabric)
+    options, notes = _options(routing, traffic, asked, parent, gone)
     with run.step("place"):
         problem = problem_of(routing, traffic, seed=run.seed, **options)
         chosen = solved(problem, asked.method) if parent is None else resolved(problem, parent)
@@ -117,6 +127,9 @@ def _placed(run: Run, routing: Routing, traffic: JobTraffic, asked: Asked) -> Ru
     files, refused = launcher_files(chosen.placement, fabric)
     data = chosen.to_json(routing)
     files["prediction.json"] = placeinput.prediction_json(data, fabric)
+    if experts is not None:
+        files["experts.json"] = json.dumps(experts, indent=1) + "\n"
+        run.data["experts"] = experts
     paths = _write(run, files, asked.write_files)
     whole = {asked.method: data} | {
         name: one.to_json(routing) for name, one in others.items() if name in {before, GIVEN}
@@ -146,16 +159,49 @@ def _placed(run: Run, routing: Routing, traffic: JobTraffic, asked: Asked) -> Ru
     return run.finish(0, {**figures, "orders": orders, "placement": data["placement"]})
 
 
+def placed_experts(job: JobSpec) -> tuple[JobSpec, dict[str, Any]]:
+    """The job with its experts on other ranks of their groups, so that the busiest gets least; and `experts.json`.
+
+    Raises:
+        InputError: a job that says no counts of tokens, or has one rank for all experts.
+    """
+    if not job.expert_tokens or job.ep == 1:
+        raise InputError("--place-experts needs expert_tokens, and ep above 1, in the job")
+    tokens = np.array(job.expert_tokens)
+    found = place_experts(tokens, job.ep)
+    order = np.argsort(found.rank, kind="stable")
+    mean = float(tokens.sum()) / job.ep
+    held = [
+        np.bincount(rank, tokens).max() / mean
+        for rank in (found.rank, np.arange(len(tokens)) * job.ep // len(tokens))
+    ]
+    said = {
+        "schema": "nettune.experts/1",
+        "experts_of_ep_rank": order.reshape(job.ep, -1).tolist(),
+        "busiest_over_mean": held[0],
+        "busiest_over_mean_in_order": held[1],
+    }
+    return replace(job, expert_tokens=tuple(tokens[order].tolist())), said
+
+
 def _options(
-    routing: Routing, traffic: JobTraffic, asked: Asked, parent: Placement | None
+    routing: Routing,
+    traffic: JobTraffic,
+    asked: Asked,
+    parent: NDArray[np.int64] | None,
+    gone: Sequence[str],
 ) -> tuple[dict[str, Any], list[str]]:
     """Arguments of `problem_of` that hold for every order, and what to note about them."""
     fabric = routing.fabric
-    excluded, pins = expand_hosts(asked.exclude), placeinput.read_pins(asked.pins)
+    excluded, pins = named_hosts(asked.exclude), placeinput.read_pins(asked.pins)
+    # A host that failed may be in no fabric any more.
+    excluded = [host for host in excluded if host not in gone]
     placeinput.check_hosts(fabric, excluded, "--exclude")
     placeinput.check_hosts(fabric, pins.values(), "--pin")
     others = placeinput.read_other_jobs(asked.background, routing)
     notes = []
+    if gone:
+        notes.append(f"hosts of {asked.parent} that the fabric has no more: {some(gone, 20)}")
     if others is not None:
         notes.append(
             f"on the fabric already: {', '.join(others.said)}; one of their steps lasts as long as one of this job"
@@ -167,7 +213,7 @@ def _options(
         excluded += taken
     per_host = asked.ranks_per_host
     if per_host is None and parent is not None:
-        per_host = int(np.unique(parent.host, return_counts=True)[1].max())
+        per_host = int(np.unique(parent[parent >= 0], return_counts=True)[1].max())
     elif per_host is None:
         per_host = _one_rank_a_host(fabric, traffic, excluded)
     options = {
@@ -175,6 +221,7 @@ def _options(
         "pins": pins,
         "ranks_per_host": per_host,
         "background": None if others is None else others.link_bytes,
+        "even_pods": asked.even_pods,
     }
     return options, notes
 
@@ -199,9 +246,9 @@ def _one_rank_a_host(fabric: Fabric, traffic: JobTraffic, excluded: Sequence[str
 def _evaluated(
     routing: Routing, traffic: JobTraffic, path: Path, options: Mapping[str, Any], seed: int
 ) -> Placed:
-    hosts = placeinput.read_map(path, routing.fabric)
+    given = placeinput.read_map(path, routing.fabric)
     try:
-        return evaluate(routing, traffic, hosts, seed=seed, background=options["background"])
+        return evaluate(routing, traffic, given, seed=seed, background=options["background"])
     except InputError as error:
         raise InputError(str(error), path) from None
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from collectives.bench import Method
+from collectives.sizes import sizes_of
 from nettune.errors import InputError
 from nettune.lab import Lab
 from nettune.trainer.config import DEMO_CONFIG
@@ -40,37 +42,26 @@ def on_lab(
         lab.close()
 
 
-def qualify_lab(lab_name: str, runs: Path, progress: Progress, *, seed: int = 0) -> RunResult:
-    """`nettune qualify`.
-
-    Raises:
-        InputError: no such lab, or fewer than two hosts.
-        AgentError: a host's agent died or hung.
-    """
-    with on_lab("qualify", lab_name, runs, progress, seed) as (run, cluster), cluster.agents() as agents:
-        return run.finish(steps.qualified(run, cluster, agents))
-
-
 def bench_lab(
     lab_name: str,
     size: str,
     series: tuple[str, str, int],
-    effort: tuple[int, int],
+    method: Method,
     runs: Path,
     progress: Progress,
     *,
     seed: int = 0,
 ) -> RunResult:
-    """`nettune bench`: `series` is smallest size, largest size and factor; `effort` is initialisations and repeats.
+    """`nettune bench` of orders: `series` is smallest size, largest size and factor.
 
     Raises:
         InputError: no such lab, a bad size.
         AgentError: a rank failed.
     """
-    size_bytes, sizes = parse_size(size), _sizes(*series)
+    size_bytes, sizes = parse_size(size), sizes_of(*series, 4)
     with on_lab("bench", lab_name, runs, progress, seed) as (run, cluster):
         traffic = steps.all_reduce(cluster, size_bytes)
-        method = Method(inits=effort[0], repeats=effort[1], iface=cluster.iface)
+        method = replace(method, iface=cluster.iface)
         orders = steps.placed(run, cluster.discovery.routing, traffic)
         run.data["busbw_bytes"] = size_bytes
         with cluster.agents(steps.TORCH) as agents:
@@ -133,16 +124,6 @@ def sweep_on_lab(
             peak = steps.peak_of(run, training, order)
             steps.swept(run, training, order, peak, knob, inits)
         return run.finish(0)
-
-
-def _sizes(begin: str, end: str, factor: int) -> list[int]:
-    first, last = parse_size(begin), parse_size(end)
-    if first > last:
-        raise InputError(f"-b {begin} is above -e {end}")
-    sizes = [first]
-    while sizes[-1] * factor <= last:
-        sizes.append(sizes[-1] * factor)
-    return sizes
 
 
 def _order_names(words: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ PLACED = {
 }  # fmt: skip
 KEYS = {
     "discover": {*FOUND, *STRUCTURE, "events", "fabric", "routing"},
-    "qualify": FOUND,
+    "qualify": {*FOUND, "drains", "files"},
     "place": {*FOUND, *PLACED},
     "place-file": {"link_rate_gbps", *PLACED},
     "bench": {*FOUND, "busbw_bytes", "busbw_gbps", "speedup"},
@@ -87,6 +87,8 @@ def test_run_directory_is_complete(ran, home, verb):
     expected = {"result.json", "environment.json", "report.html"}
     if verb == "bench":
         expected.add("records.jsonl")
+    if verb == "qualify":
+        expected |= set(ran(verb).json["files"])
     if verb.startswith("place"):
         assert set(ran(verb).json["files"]) >= LAUNCHER_FILES
         expected |= set(ran(verb).json["files"])

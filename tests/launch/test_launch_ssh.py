@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import time
 from functools import partial
 
@@ -11,7 +12,11 @@ import pytest
 
 from nettune.errors import InputError
 from nettune.launch import Command, run, strays
-from nettune.launch.ssh import SshLauncher
+from nettune.launch.ssh import OPTIONS, SshLauncher
+from nettune.launch.tree import through_gateways
+from nettune.qualify.bundle import read
+from nettune.qualify.collecting import asking
+from nettune.qualify.collecting import collect as collect_bundle
 from topology.discovery.collect import collect
 
 WORDS = ["two words", "$HOME", "`id`", "a;b", "it's", '"', "*", "\\n", "", "-x", "é"]
@@ -61,3 +66,25 @@ def test_captures_are_collected_over_ssh(ssh_launcher):
     for capture in captures:
         assert capture.json_of("ip -j addr")
         assert capture.text("/proc/cmdline")
+
+
+def test_a_bundle_over_ssh(ssh_launcher, sshd, tmp_path):
+    """Hosts that answer are in it, one that cannot be reached is named."""
+    hosts = ["s1", "s2", "s3", "nowhere.invalid"]
+    launcher = SshLauncher(hosts, ["-F", str(sshd)])
+    told = collect_bundle(asking(launcher), hosts, tmp_path / "b.tar", timeout_s=30)
+
+    assert (told.captured, list(told.failed)) == (3, ["nowhere.invalid"])
+    assert sorted(capture.host for capture in read(tmp_path / "b.tar").captures) == ["s1", "s2", "s3"]
+
+
+def test_a_bundle_through_a_gateway_over_ssh(sshd, tmp_path, monkeypatch):
+    """Two real hops: ssh to the gateway, ClusterShell's gateway there, ssh from it to the hosts."""
+    monkeypatch.setenv("CLUSTERSHELL_GW_PYTHON_EXECUTABLE", sys.executable)
+    monkeypatch.setenv("CLUSTERSHELL_GW_LOG_DIR", str(tmp_path))
+    ask = partial(through_gateways, ["s1"], ssh=("ssh", *OPTIONS, "-F", str(sshd)))
+    hosts = ["s2", "s3", "nowhere.invalid"]
+    told = collect_bundle(ask, hosts, tmp_path / "b.tar", timeout_s=30)
+
+    assert (told.captured, list(told.failed)) == (2, ["nowhere.invalid"])
+    assert "nowhere.invalid" in told.failed["nowhere.invalid"]

@@ -14,6 +14,7 @@ import pytest
 
 from nettune.errors import UnavailableError
 from nettune.launch import Command, LocalLauncher, run
+from nettune.launch.run import as_they_end
 
 HOST = LocalLauncher().hosts()[0]
 
@@ -166,3 +167,34 @@ def test_commands_end_with_their_caller(signum):
         caller.communicate()
     assert (b"KeyboardInterrupt" in errors) == (signum == signal.SIGINT)
     until(lambda: not living(token))
+
+
+def test_a_flood_is_cut_and_its_neighbours_are_kept():
+    """A command that prints without end is stopped at the bound, on either stream; the others' output is whole."""
+    fine = "sleep 0.5; head -c 100000 /dev/zero | tr '\\0' x"
+    outcomes = run(LocalLauncher(), [sh("cat /dev/zero"), sh(fine), sh("yes >&2")], 20, max_bytes=200_000)
+
+    assert [(o.rc, o.flooded, o.timed_out) for o in outcomes] == [
+        (None, True, False),
+        (0, False, False),
+        (None, True, False),
+    ]
+    assert outcomes[1].stdout == "x" * 100_000
+    assert 0 < len(outcomes[0].stdout) <= 200_000
+    assert outcomes[2].stderr.startswith("y\ny\n")
+
+
+def test_a_command_that_ends_as_it_floods():
+    """More than the bound and no more: it is a flood, too, whoever is faster."""
+    (outcome,) = run(LocalLauncher(), [sh("head -c 300000 /dev/zero")], 20, max_bytes=200_000)
+    assert (outcome.rc, outcome.flooded) == (None, True)
+
+
+def test_outcomes_are_handed_on_as_they_end():
+    """The quick one does not wait for the slow one; leaving early ends what runs."""
+    token = f"10{uuid.uuid4().int % 10**9}"
+    ended = as_they_end(LocalLauncher(), [sh(f"sleep {token}"), sh("true")], 60)
+    number, outcome = next(ended)
+    assert (number, outcome.ok) == (1, True)
+    ended.close()
+    assert not living(token)

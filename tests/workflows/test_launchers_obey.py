@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,7 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from nettune.checks import Finding, Status
+from nettune.elements import ElementId
 from nettune.lab import Lab, LabSpec
+from nettune.qualify.bundle import read
+from nettune.qualify.drains import decide
+from nettune.qualify.outputs import files
 from topology.builder import FabricBuilder
 from topology.fabric import NodeKind
 from topology.placement.mapping import Placement
@@ -179,8 +185,8 @@ def test_torchrun_numbers_ranks_by_the_map(lab, folder):
     assert [one[2] for one in said] == ["0", "1", "0"]
 
 
-@pytest.fixture
-def slurm(lab, tmp_path):
+@pytest.fixture(scope="module")
+def slurm(lab, tmp_path_factory):
     """Slurm on the lab: a controller on h0, a daemon on every host; SLURM_CONF of it."""
     for program, package in (
         ("munged", "munge"),
@@ -193,7 +199,7 @@ def slurm(lab, tmp_path):
     if lab.rootless or int(Path("/proc/self/uid_map").read_text(encoding="ascii").split()[2]) < 1 << 16:
         pytest.skip("needs root outside of user namespaces: Slurm's daemons and munge change users")
     address = {end.node: end.address for link in lab.wiring.links for end in link.ends}
-    conf = tmp_path / "slurm.conf"
+    conf = tmp_path_factory.mktemp("slurm") / "slurm.conf"
     nodes = "\n".join(f"NodeName={host} NodeAddr={address[host]} CPUs=4" for host in lab.hosts)
     conf.write_text(SLURM_CONF.format(controller=address["h0"], nodes=nodes), encoding="utf-8")
     prepare = "mkdir -p /run/munge /run/slurm/state; head -c 128 /dev/urandom >/run/munge/key; chmod 400 /run/munge/key"
@@ -247,3 +253,107 @@ def test_slurm_puts_tasks_where_the_hostfile_says(lab, folder, slurm):
 
     for out in (outside, inside):
         assert [host for _, host in sorted(line.split() for line in out.splitlines())] == SCATTERED
+
+
+def test_slurm_collects_captures_and_takes_the_drains(lab, folder, slurm):
+    """One srun a node fills a bundle, a node that is down is named; real scontrol drains the hosts that are at fault."""
+    here, _ = folder(SCATTERED)
+    nettune = [sys.executable, "-m", "nettune", "qualify"]
+    run(lab, "h0", ["scontrol", "update", "NodeName=h3", "State=DOWN", "Reason=test"], SLURM_CONF=slurm)
+    words = [
+        "collect",
+        "--slurm",
+        "--hosts",
+        "h[2-5]",
+        "--timeout",
+        "20",
+        "-o",
+        here / "b.tar",
+        "--output",
+        "json",
+    ]
+    path = f"PATH={os.environ['PATH']}:/usr/sbin"
+    done = lab.exec("h0", ["env", path, f"SLURM_CONF={slurm}", *map(str, [*nettune, *words])], timeout_s=60)
+    told = json.loads(done.stdout)
+
+    assert done.returncode == 2, done.stderr
+    assert (told["captured"], list(told["failed"])) == (3, ["h3"])
+
+    bundle = read(here / "b.tar")
+    names = [(one.host, one.files["/proc/sys/kernel/hostname"].text.strip()) for one in bundle.captures]
+    assert sorted(names) == [("h2", "h2"), ("h4", "h4"), ("h5", "h5")]
+
+    fault = Finding(check="port-state", status=Status.FAIL, where=ElementId.nic("h2", "mlx5_0"),
+                    what="is DOWN; 'quoted', $HOME, `id` = 5 \u20ac\n", fix="see the cable")  # fmt: skip
+    drains = decide([fault], [f"h{n}" for n in range(8)], {})
+    script = files(drains, [fault], ["h2"], 0.0)["drain.sh"]
+    (here / "drain.sh").write_text(script, encoding="utf-8")
+    run(lab, "h0", ["sh", here / "drain.sh"], SLURM_CONF=slurm)
+    shown = run(lab, "h0", ["scontrol", "show", "node", "h2"], SLURM_CONF=slurm)
+    assert "DRAIN" in shown
+    assert "nettune port-state nic/mlx5_0: is DOWN; ?quoted?, ?HOME, ?id? ? 5" in shown
+
+
+BENCH = ["-m", "nettune", "bench", "-s", "builtin", "-s", "ring", "-b", "64K", "-e", "64K", "--inits", "2", "-n", "1",
+         "--output", "json"]  # fmt: skip
+
+
+def benched(out, hosts):
+    """The one object on stdout, of a bench over ranks on these hosts."""
+    told = json.loads(out[out.index("{") :])
+    assert told["bench"]["ranks"] == len(hosts)
+    assert [setting["name"] for setting in told["bench"]["settings"]] == ["builtin", "ring"]
+    assert all(
+        (case["wrong"], [len(init) for init in case["inits_us"]]) == (0, [1, 1])
+        for setting in told["bench"]["settings"]
+        for case in setting["cases"]
+    )
+    return told
+
+
+@pytest.mark.parametrize("backend", ["torch", "mpi"])
+def test_bench_runs_under_mpirun(lab, folder, backend):
+    """On the ranks that mpirun placed: over gloo, and over MPI itself; one report, exit code 0."""
+    pytest.importorskip("torch", reason="needs torch: pip install 'nettune[train]'")
+    bin_folder = mpirun_folder()
+    here, _ = folder(HOST_BY_HOST)
+    options = (
+        f"--prtemca plm ssh --prtemca plm_ssh_agent {here}/agent --prtemca plm_ssh_no_tree_spawn 1"
+        " --prtemca prte_if_include eth0 --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include eth0"
+    )
+
+    out = run(
+        lab, "h0", ["sh", here / "openmpi.sh", sys.executable, *BENCH, "--backend", backend, "--runs", here / "runs"],
+        path=[bin_folder], MPIRUN_OPTIONS=options, TMPDIR="/run",
+        OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, timeout_s=120,
+    )  # fmt: skip
+
+    assert benched(out, HOST_BY_HOST)["launcher"] == "mpirun"
+
+
+def test_bench_runs_under_torchrun(lab, folder):
+    """On the ranks that torchrun started over the agent in ssh's place."""
+    pytest.importorskip("torch", reason="needs torch: pip install 'nettune[train]'")
+    here, _ = folder(HOST_BY_HOST)
+    (here / "torchrun").write_text(f'#!/bin/sh\nexec {sys.executable} -m torch.distributed.run "$@"\n')
+    (here / "torchrun").chmod(0o755)
+
+    out = run(
+        lab, "h0", ["sh", here / "torchrun-ssh.sh", *BENCH, "--runs", here / "runs"],
+        path=[here], SSH=here / "agent", OMP_NUM_THREADS=1, timeout_s=120,
+    )  # fmt: skip
+
+    assert benched(out, HOST_BY_HOST)["launcher"] == "torchrun"
+
+
+def test_bench_runs_under_srun(lab, folder, slurm):
+    """On the tasks that srun placed; ranks find rank 0 by the job's own names and numbers."""
+    pytest.importorskip("torch", reason="needs torch: pip install 'nettune[train]'")
+    here, _ = folder(HOST_BY_HOST)
+
+    out = run(
+        lab, "h0", ["sh", here / "slurm.sh", sys.executable, *BENCH, "--runs", here / "runs"],
+        SLURM_CONF=slurm, timeout_s=120,
+    )  # fmt: skip
+
+    assert benched(out, HOST_BY_HOST)["launcher"] == "srun"

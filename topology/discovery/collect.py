@@ -21,7 +21,8 @@ Run = Callable[[Sequence[Command], float], Sequence[Outcome]]
 TIMEOUT_S = 30.0
 # The system's own Python is preferred: a version manager's wrapper takes three times as long to start.
 _PYTHON = 'p=/usr/bin/python3; [ -x "$p" ] || p=python3; command -v "$p" >/dev/null || exit 42; exec "$p" -I -S - "$@"'
-_NO_PYTHON = 42
+NO_PYTHON = 42
+"""Exit status on a node that has no Python: `questions` are asked again without."""
 
 
 class CollectError(NettuneError):
@@ -61,25 +62,10 @@ def collect(
         CollectError: nodes that could not be reached, or answered something else; it keeps the
             captures of the others.
     """
-    roles = roles or {}
-
-    def commands(asked: Sequence[str], words: Sequence[str], source: bytes) -> list[Command]:
-        return [
-            Command(node, [*words, node, roles.get(node, "auto"), extent], stdin=source) for node in asked
-        ]
-
-    outcomes = dict(
-        zip(
-            nodes,
-            run(commands(nodes, ("sh", "-c", _PYTHON, "sh"), collector_source()), timeout_s),
-            strict=True,
-        )
-    )
-    bare = [node for node in nodes if outcomes[node].rc == _NO_PYTHON]
+    outcomes = dict(zip(nodes, run(questions(nodes, roles, extent), timeout_s), strict=True))
+    bare = [node for node in nodes if outcomes[node].rc == NO_PYTHON]
     if bare:
-        outcomes |= zip(
-            bare, run(commands(bare, ("sh", "-s"), shellcollector.script(extent)), timeout_s), strict=True
-        )
+        outcomes |= zip(bare, run(questions(bare, roles, extent, python=False), timeout_s), strict=True)
     captures: list[HostCapture] = []
     failed: dict[str, str] = {}
     details: list[str] = []
@@ -92,6 +78,20 @@ def collect(
     if failed:
         raise CollectError(failed, captures, "\n".join(details))
     return captures
+
+
+def questions(
+    nodes: Sequence[str],
+    roles: Mapping[str, str] | None = None,
+    extent: str = "routes",
+    *,
+    python: bool = True,
+) -> list[Command]:
+    """The command that makes each node print its capture, for `read_outcome`; arguments as for `collect`."""
+    words = ("sh", "-c", _PYTHON, "sh") if python else ("sh", "-s")
+    source = collector_source() if python else shellcollector.script(extent)
+    roles = roles or {}
+    return [Command(node, [*words, node, roles.get(node, "auto"), extent], stdin=source) for node in nodes]
 
 
 @cache
@@ -108,6 +108,8 @@ def read_outcome(node: str, outcome: Outcome, timeout_s: float) -> HostCapture:
         InputError: it printed no capture.
     """
     last = outcome.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+    if outcome.flooded:
+        raise NettuneError(f"{node}: printed without end; stopped")
     if outcome.timed_out:
         raise NettuneError(f"{node}: no answer within {timeout_s:g} s")
     if outcome.rc == 127:
