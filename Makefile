@@ -63,8 +63,9 @@ bench: $(VENV)/.installed-dev  ## benchmarks of nettune's own code (pytest-bench
 	$(VENV)/bin/python -m pytest --benchmark-only -o python_files='bench_*.py' tests/bench $(PYTEST_ARGS)
 
 .PHONY: campaign
-campaign: $(VENV)/.installed-dev  ## slow measurements in the lab that the documented figures come from
+campaign: $(VENV)/.installed-dev  ## slow measurements that the documented figures come from
 	$(VENV)/bin/python -m pytest -o python_files='campaign_*.py' tests/campaigns $(PYTEST_ARGS)
+	NETTUNE_PLACE_CAMPAIGN=1 $(VENV)/bin/python -m pytest tests/topology/placement/test_place_quality.py $(PYTEST_ARGS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-dev  ## 20,000 mutated inputs over the readers of discover, the lints and the checks

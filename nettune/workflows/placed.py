@@ -69,10 +69,10 @@ def figures(data: Data) -> list[KeyFigure]:
     placements, own = data["placements"], data.get("method", OURS)
     ours = placements[own]
     found = [
-        KeyFigure("time of a step", f"{ours['cost_us'] / 1e3:.1f} ms", _compared(data, placements, own)),
+        KeyFigure("time of a step", _ms(ours["cost_us"]), _compared(data, placements, own)),
         KeyFigure(
             "lower bound",
-            f"{ours['bound_us'] / 1e3:.1f} ms",
+            _ms(ours["bound_us"]),
             f"no order can be faster; gap {ours['gap']:.0%}",
         ),
         KeyFigure("most loaded link", format_size(ours["max_link_load_bytes"]), _most_loaded(data)),
@@ -83,6 +83,15 @@ def figures(data: Data) -> list[KeyFigure]:
         )
         found.append(
             KeyFigure("moves", f"{ours['moves']} ranks", f"of {len(ours['placement']['ranks'])}; {kept}")
+        )
+    if "experts" in data:
+        busiest, before = (
+            data["experts"][key] for key in ("busiest_over_mean", "busiest_over_mean_in_order")
+        )
+        found.append(
+            KeyFigure(
+                "busiest expert rank", f"{busiest:.2f}x", f"of the mean; {before:.2f}x in order; experts.json"
+            )
         )
     if "explain" in data:
         found += _explained(data["explain"])
@@ -107,13 +116,11 @@ def _explained(explained: Data) -> list[KeyFigure]:
     for link in explained["links"][:1]:
         own, total = format_size(link["own_bytes"]), format_size(link["total_bytes"])
         detail = f"{link['link']}: {own} of {total} are this rank's"
-        found.append(KeyFigure("its busiest link", f"{link['time_us'] / 1e3:.1f} ms", detail))
+        found.append(KeyFigure("its busiest link", _ms(link["time_us"]), detail))
     if explained["next_host"]:
         then, now = explained["next_cost_us"], explained["cost_us"]
         change = f" ({then / now - 1:+.0%})" if now else ""
-        found.append(
-            KeyFigure("next best host", explained["next_host"], f"{then / 1e3:.1f} ms a step{change}")
-        )
+        found.append(KeyFigure("next best host", explained["next_host"], f"{_ms(then)} a step{change}"))
     return found
 
 
@@ -179,6 +186,8 @@ def _prices(placements: Data, own: str, fabric: Fabric, *, brief: bool) -> Table
     ours = placements[own]["cost_us"] if own in placements else None
     uplinks = {name: _uplink_bytes(one, fabric) for name, one in placements.items()}
     factor, unit = _unit(uplinks.values())
+    # Digits enough for the quickest order.
+    digits = 1 if min(one["cost_us"] for one in placements.values()) >= 1e4 else 3
     rows = [
         [
             _title(name),
@@ -193,7 +202,7 @@ def _prices(placements: Data, own: str, fabric: Fabric, *, brief: bool) -> Table
         "Predicted communication of a step at p95 over port draws; gap to the lower bound of any placement.",
         [
             Column("order"),
-            Column("time", "ms", "min", 1),
+            Column("time", "ms", "min", digits),
             Column("against ours"),
             Column("gap", "%", "min", 0),
             Column("busiest uplink", unit, "min", 1),
@@ -256,9 +265,13 @@ def _compared(data: Data, placements: Data, own: str) -> str:
     if before not in placements or not placements[own]["cost_us"]:
         return "predicted, p95"
     worse = placements[before]["cost_us"] / placements[own]["cost_us"] - 1
-    return (
-        f"predicted, p95; {_title(before)} {placements[before]['cost_us'] / 1e3:.1f} ms ({_percent(worse)})"
-    )
+    return f"predicted, p95; {_title(before)} {_ms(placements[before]['cost_us'])} ({_percent(worse)})"
+
+
+def _ms(time_us: float) -> str:
+    """`1,478 ms`, `0.336 ms`: three digits or more."""
+    value = time_us / 1e3
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f} ms"
 
 
 def _percent(change: float) -> str:

@@ -14,10 +14,11 @@ import numpy as np
 from collectives.job import load_job, make_job
 from collectives.traffic import JobTraffic
 from nettune.errors import InputError
+from nettune.hosts import expand_hosts
 from nettune.schemas import check_schema
 from nettune.workflows.run import read_results
 from topology.loads import job_loads
-from topology.placement.mapping import Placement
+from topology.placement.mapping import PLACEMENT_SCHEMA, Placement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
 LOADS_SCHEMA = "nettune.link-loads/1"
 
 _RANK_LINE = re.compile(r"rank\s+(\d+)\s*=\s*(\S+)(?:\s+slot\s*=.*)?")
-_HOST_LINE = re.compile(r"([^\s:]+)(?::(\d+))?((?:\s+(?:slots|max_slots|max-slots)\s*=\s*\d+)*)")
+_HOST_LINE = re.compile(
+    r"(?:[^\s@,]+@)?([^\s:*]+?)(?:[:*](\d{1,9}))?((?:\s+(?:slots|max_slots|max-slots)\s*=\s*\d{1,9})*)"
+)
 _SLOTS = re.compile(r"\bslots\s*=\s*(\d+)")
 _MOST_SLOTS = 4096
+_MOST_RANKS = 1 << 20
+_COMMA = re.compile(r",(?![^\[]*\])")
 
 
 @dataclass(frozen=True)
@@ -93,19 +98,46 @@ def read_placement(path: Path, fabric: Fabric) -> Placement:
     return found
 
 
-def read_map(path: Path, fabric: Fabric) -> list[str]:
-    """Hosts of a map that was made elsewhere: placement.json, a hostfile, or an Open MPI rankfile.
-
-    A hostfile has a host a line, `#` begins a comment; `slots=N` (Open MPI) and `HOST:N` (Hydra) mean N ranks in a row.
+def read_parent(path: Path, fabric: Fabric) -> tuple[NDArray[np.int64], list[str]]:
+    """Where the ranks of a `placement.json`, or of a run directory, are, and the hosts that the fabric has no more.
 
     Returns:
-        Host of each line or rank, in order: as many as the job has ranks or nodes, which the caller checks.
+        (R,) node rows, -1 for a host that is gone; names of the hosts that are gone.
+
+    Raises:
+        InputError: no such file, or none of these; with the file.
+    """
+    path = path / "placement.json" if path.is_dir() else path
+    data = read_results(path)
+    known = {host: fabric.node_row(host) for host in fabric.hosts}
+    try:
+        check_schema(data, PLACEMENT_SCHEMA)
+        names = [str(entry["host"]) for entry in data["ranks"]]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"is no placement: {type(error).__name__}: {error}", path) from None
+    except InputError as error:
+        raise InputError(str(error), path) from None
+    rows = np.array([known.get(name, -1) for name in names], dtype=np.int64)
+    if not (rows >= 0).any():
+        raise InputError("none of its hosts is in the fabric", path)
+    return rows, list(dict.fromkeys(name for name in names if name not in known))
+
+
+def read_map(path: Path, fabric: Fabric) -> list[str] | Placement:
+    """A map that was made elsewhere: placement.json, a hostfile of any launcher, or an Open MPI rankfile.
+
+    A hostfile has a host a line, or several with commas between them, `#` begins a comment; `slots=N` (Open MPI, DeepSpeed),
+    `HOST:N` (Hydra) and `HOST*N` (Slurm) mean N ranks in a row, `h[1-4]` four hosts.
+
+    Returns:
+        Hosts, accelerators and NICs of a placement.json; else the host of each line or rank, in order: as many as the job has
+        ranks or nodes, which the caller checks.
 
     Raises:
         InputError: no such file, a line that is none of these, a host that the fabric does not have; with the line.
     """
     if path.is_dir() or _starts_with_brace(path):
-        return read_placement(path, fabric).hosts(fabric)
+        return read_placement(path, fabric)
     known = set(fabric.hosts)
     hosts: list[str] = []
     by_rank: dict[int, str] = {}
@@ -114,22 +146,18 @@ def read_map(path: Path, fabric: Fabric) -> list[str]:
         if not line:
             continue
         if ranked := _RANK_LINE.fullmatch(line):
-            rank, host, count = int(ranked[1]), ranked[2], 1
-            if rank in by_rank:
-                raise InputError(f"rank {rank} is named twice", path, number)
-            by_rank[rank] = host
-        elif plain := _HOST_LINE.fullmatch(line):
-            host, slots = plain[1], _SLOTS.search(plain[3])
-            count = int(slots[1] if slots else plain[2] or 1)
+            if int(ranked[1]) in by_rank:
+                raise InputError(f"rank {int(ranked[1])} is named twice", path, number)
+            by_rank[int(ranked[1])] = ranked[2]
+            named = [(ranked[2], 1)]
         else:
-            raise InputError(
-                f"{line[:60]!r} is no line of a hostfile or rankfile; write a host a line", path, number
-            )
-        if host not in known:
-            raise InputError(f"the fabric has no host {host[:60]!r}", path, number)
-        if not 1 <= count <= _MOST_SLOTS:
-            raise InputError(f"{count} slots are not 1 to {_MOST_SLOTS}", path, number)
-        hosts += [host] * count
+            named = _hosts_of_line(line, path, number)
+        for host, count in named:
+            if host not in known:
+                raise InputError(f"the fabric has no host {host[:60]!r}", path, number)
+            hosts += [host] * count
+        if len(hosts) > _MOST_RANKS:
+            raise InputError(f"names more than {_MOST_RANKS} ranks", path, number)
     if not hosts:
         raise InputError("names no host", path)
     if not by_rank:
@@ -139,6 +167,31 @@ def read_map(path: Path, fabric: Fabric) -> list[str]:
             f"a rankfile must have a line for each of the ranks 0 to {max(by_rank)}, and nothing else", path
         )
     return [by_rank[rank] for rank in range(len(by_rank))]
+
+
+def _hosts_of_line(line: str, path: Path, number: int) -> list[tuple[str, int]]:
+    """Hosts of a line of a hostfile, and how many ranks in a row each has there.
+
+    Raises:
+        InputError: no line of a hostfile, or so many ranks that it cannot be meant.
+    """
+    found: list[tuple[str, int]] = []
+    for word in _COMMA.split(line):
+        plain = _HOST_LINE.fullmatch(word.strip())
+        if not plain:
+            raise InputError(
+                f"{line[:60]!r} is no line of a hostfile or rankfile; write a host a line", path, number
+            )
+        slots = _SLOTS.search(plain[3])
+        count = int(slots[1] if slots else plain[2] or 1)
+        if not 1 <= count <= _MOST_SLOTS:
+            raise InputError(f"{count} slots are not 1 to {_MOST_SLOTS}", path, number)
+        try:
+            hosts = expand_hosts(plain[1]) if "[" in plain[1] else [plain[1]]
+            found += [(host, count) for host in hosts]
+        except InputError as error:
+            raise InputError(str(error), path, number) from None
+    return found
 
 
 def read_other_jobs(words: Sequence[str], routing: Routing) -> OtherJobs | None:
@@ -208,7 +261,9 @@ def read_link_loads(path: Path, fabric: Fabric) -> NDArray[np.float64]:
     return loads
 
 
-def _map_of(traffic: JobTraffic, hosts: list[str], fabric: Fabric, path: Path) -> Placement:
+def _map_of(traffic: JobTraffic, hosts: list[str] | Placement, fabric: Fabric, path: Path) -> Placement:
+    if isinstance(hosts, Placement):
+        return hosts
     per_host, rest = divmod(traffic.ranks, len(hosts))
     if rest or not per_host:
         raise InputError(
@@ -260,4 +315,4 @@ def prediction_json(data: dict[str, Any], fabric: Fabric) -> str:
         "links": total,
         "phases": phases,
     }
-    return json.dumps(content, indent=1) + "\n"
+    return json.dumps(content) + "\n"

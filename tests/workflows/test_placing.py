@@ -161,6 +161,94 @@ def test_a_replaced_host_moves_one_rank(placed):
     assert again["moves"] == 1
 
 
+def test_a_host_that_left_the_fabric_is_replaced(placed, fabric):
+    """Its rank alone moves, the note names it, and excluding it by name is no mistake."""
+    first = placed(fabric, ranks_per_host=1, job=JOB.replace("dp = 4", "dp = 3"))
+    parent = Path(first["files"]["placement.json"])
+    used = [entry["host"] for entry in first["placement"]["ranks"]]
+    kept = [host for host in fabric.hosts if host != used[2]]
+    smaller = two_leaves()
+    named = smaller.to_json()
+    row = smaller.node_row(used[2])
+    named["nodes"]["name"][row] = "spare"
+    smaller = type(smaller).from_json(named)
+    assert used[2] not in smaller.hosts
+    assert set(kept) < set(smaller.hosts)
+
+    data = placed(
+        smaller, ranks_per_host=1, job=JOB.replace("dp = 4", "dp = 3"), parent=parent, exclude=used[2]
+    )
+
+    assert data["moves"] == 1
+    after = [entry["host"] for entry in data["placement"]["ranks"]]
+    assert [a for a, b in zip(after, used, strict=True) if a == b] == used[:2] + used[3:]
+    assert data["placement"]["parent"][2] is None
+    assert any(used[2] in note for note in data["notes"])
+
+
+def test_a_parent_of_another_fabric_is_refused(placed, fabric, tmp_path):
+    """A map none of whose hosts is there is a mistake, not a job without moves."""
+    (tmp_path / "placement.json").write_text(
+        json.dumps({"schema": "nettune.placement/1", "ranks": [{"rank": 0, "host": "far"}]}), encoding="utf-8"
+    )
+    with pytest.raises(InputError, match="none of its hosts is in the fabric"):
+        placed(fabric, parent=tmp_path / "placement.json")
+
+
+def test_a_map_is_priced_with_its_own_nics(placed, tmp_path):
+    """All ranks of the map on one of two NICs of their hosts: dearer than the same hosts with both."""
+    builder = FabricBuilder()
+    for host in range(4):
+        builder.node(f"h{host}", NodeKind.HOST)
+    builder.node("leaf", NodeKind.SWITCH)
+    for host in range(4):
+        for rail in range(2):
+            builder.port(f"h{host}", f"eth{rail}", speed_gbps=0.2, rail=rail)
+            builder.port("leaf", f"d{host}-{rail}", speed_gbps=0.2)
+            builder.link((f"h{host}", f"eth{rail}"), ("leaf", f"d{host}-{rail}"))
+    fabric = builder.build()
+    first = placed(fabric, ranks_per_host=2)
+    given = json.loads(Path(first["files"]["placement.json"]).read_text(encoding="utf-8"))
+    for entry in given["ranks"]:
+        entry["nic"] = "eth0"
+    (tmp_path / "one.json").write_text(json.dumps(given), encoding="utf-8")
+
+    data = placed(fabric, ranks_per_host=2, evaluate=tmp_path / "one.json")
+
+    assert data["evaluated"]["cost_us"] > 1.5 * data["cost_us"]
+    assert data["evaluated"]["cost_us"] >= data["evaluated"]["bound_us"]
+
+
+def test_even_pods_reach_the_map(placed, fabric):
+    """Four nodes of two leaves that are pods: 2 and 2 or 4 and 0; three cannot be."""
+    job = JOB.replace("dp = 4", "dp = 3")
+    data = placed(fabric, job=job, ranks_per_host=1, even_pods=True, exclude="h0")
+    near = [int(entry["host"][1:]) < 4 for entry in data["placement"]["ranks"]]
+    assert sum(near) % 2 == 0
+    with pytest.raises(InputError, match="even number"):
+        placed(fabric, job=job, ranks_per_host=2, even_pods=True)
+
+
+def test_experts_are_evened_out(placed, fabric):
+    """Two heavy experts that were neighbours are apart; every expert once; less time than with experts in order."""
+    job = (
+        'name = "moe"\nep = 4\ndp = 8\nep_bytes = "4M"\ndp_bytes = "1M"\n'
+        "expert_tokens = [9, 9, 1, 1, 1, 1, 1, 1]\n"
+    )
+    plain = placed(fabric, job=job)
+    data = placed(fabric, job=job, place_experts=True)
+
+    said = json.loads(Path(data["files"]["experts.json"]).read_text(encoding="utf-8"))
+    assert said == data["experts"]
+    assert sorted(expert for held in said["experts_of_ep_rank"] for expert in held) == list(range(8))
+    assert said["busiest_over_mean"] == pytest.approx(10 / 6)
+    assert said["busiest_over_mean_in_order"] == pytest.approx(18 / 6)
+    assert data["cost_us"] < plain["cost_us"]
+    assert "experts.json" not in plain["files"]
+    with pytest.raises(InputError, match="needs expert_tokens"):
+        placed(fabric, place_experts=True)
+
+
 def test_a_parent_says_how_many_ranks_share_a_host(placed):
     """Without --ranks-per-host too; the same map again moves nobody."""
     job = JOB.replace("dp = 4", "dp = 8")
@@ -221,6 +309,10 @@ MAPS = {
     "comments and blanks": ("# map\n\n h3 # first\nh0\n", ["h3", "h0"]),
     "slots": ("h3 slots=2\nh0 slots=1 max_slots=4\n", ["h3", "h3", "h0"]),
     "hydra": ("h3:2\nh0:1\n", ["h3", "h3", "h0"]),
+    "several on a line": ("h3,h0\nh1\n", ["h3", "h0", "h1"]),
+    "slurm": ("h3*2,h0\n# rest\nh1\n", ["h3", "h3", "h0", "h1"]),
+    "hostlist": ("h[2-3],h[0-1]\n", ["h2", "h3", "h0", "h1"]),
+    "users": ("me@h3 slots=2\n", ["h3", "h3"]),
     "rankfile": ("rank 1=h3 slot=0\nrank 0=h0 slot=0:1\n", ["h0", "h3"]),
 }
 
@@ -243,6 +335,8 @@ BAD_MAPS = {
     "both forms": ("rank 0=h0\nh1\n", "a line for each of the ranks"),
     "nothing": ("# none\n", "names no host"),
     "no slots": ("h0 slots=0\n", "0 slots are not 1 to"),
+    "a range without end": ("h[0-\n", "is no"),
+    "a range too long": ("h[0-999999999]\n", "names more than"),
     "too many slots": ("h0 slots=999999999\n", "slots are not 1 to"),
     "json of another kind": ("{}", "schema"),
 }
@@ -260,7 +354,7 @@ def test_bad_maps_name_file_and_line(fabric, tmp_path, case):
     assert said in str(error.value)
 
 
-@given(st.text(alphabet="h0123rank=slot: #\n{}\"'\u00e9\x00", max_size=60))
+@given(st.text(alphabet="h0123rank=slot: #*,@[]-\n{}\"'\u00e9\x00", max_size=60))
 def test_any_text_is_a_map_or_an_input_error(tmp_path_factory, text):
     """Never another exception."""
     path = tmp_path_factory.mktemp("map") / "map"
@@ -270,7 +364,7 @@ def test_any_text_is_a_map_or_an_input_error(tmp_path_factory, text):
         hosts = placeinput.read_map(path, fabric)
     except InputError:
         return
-    assert set(hosts) <= set(fabric.hosts)
+    assert set(hosts if isinstance(hosts, list) else hosts.hosts(fabric)) <= set(fabric.hosts)
 
 
 def test_link_loads_are_read_by_name(fabric, tmp_path):

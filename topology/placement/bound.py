@@ -94,7 +94,8 @@ def lower_bound_us(problem: Problem, *, scattered: bool = False) -> float:
 
     Args:
         problem: the problem.
-        scattered: ranks of a node may be on different hosts, as in maps made elsewhere; else consecutive ranks share one.
+        scattered: ranks of a node may be on different hosts and use any NIC there, as in maps made elsewhere; else
+            consecutive ranks share one.
 
     Raises:
         InputError: no NIC of a usable host has a known speed.
@@ -178,8 +179,10 @@ def _nics(problem: Problem, *, scattered: bool) -> _Nics:
         raise InputError("no NIC's speed is known, so there is no bound")
     first = (table[:, :, None] == table[:, None, :]).argmax(axis=2)
     if scattered:
-        behind = np.repeat(speed[table].max(axis=1), problem.ranks_per_host)
-        alone = speed[np.unique(table)]
+        nics = np.flatnonzero(np.isin(fabric.ports.node, problem.rows))
+        fastest = np.zeros(len(fabric.nodes.name))
+        np.maximum.at(fastest, fabric.ports.node[nics], speed[nics])
+        behind, alone = np.repeat(fastest[problem.rows], problem.ranks_per_host), speed[nics]
         return _Nics(np.zeros(1, dtype=np.int64), [np.sort(behind)[::-1]], [np.sort(alone)[::-1]])
     if (first == first[0]).all():
         kinds, kind = np.unique(first[0], return_inverse=True)

@@ -1,4 +1,4 @@
-"""`Estimate`: the step's time under a map from what crosses each cut, and what many swaps of two units would make of it.
+"""`Estimate`: the step's time under a map from what crosses each cut, and what many swaps would make of it.
 
 ECMP spreads a cut's bytes over its n cables by the luck of the ports. Connections whose bytes sum to S1 and their squares to S2
 are taken as S1^2 / S2 of S2 / S1 bytes each: a cable gets a Poisson number of them, of mean S1^2 / S2 / n, and the fullest
@@ -104,11 +104,6 @@ class Estimate:
         self.cost_us = float(step_us(self.phases, self._max[:, None])[0])
         self.smooth_us = float(self._smooth(self._sum[:, None])[0])
 
-    @property
-    def hop_bytes(self) -> float:
-        """Bytes times cuts crossed."""
-        return float(self.bytes_.sum())
-
     def weights(self) -> Floats:
         """(phases, J) microseconds of the step for one byte more through a cut, by the slope of the smooth maximum."""
         cuts = len(self.edges.gbps)
@@ -118,15 +113,22 @@ class Estimate:
         slope[:, ~np.isfinite(self.edges.gbps)] = 0.0
         return slope
 
-    def swapped(self, one: Ints, other: Ints) -> Floats:
-        """(K,) smooth cost after each of K swaps of two units, every one by itself."""
+    def swapped(self, one: Ints, other: Ints, trial: Ints | None = None) -> Floats:
+        """(K,) smooth cost after each of K trials by itself; one swap of two units is a trial where `trial` is left out.
+
+        Args:
+            one: (M,) units of swaps.
+            other: (M,) units that they change places with.
+            trial: (M,) ascending number of the trial that each swap belongs to; no unit is twice in a trial.
+        """
         edges, cuts = self.edges, len(self.edges.gbps)
-        row, swap = self._touched(one, other)
-        a, b, x, y = edges.src[row], edges.dst[row], one[swap], other[swap]
-        at_x, at_y = self.slot[x], self.slot[y]
-        new_a, new_b = (
-            np.where(unit == x, at_y, np.where(unit == y, at_x, self.slot[unit])) for unit in (a, b)
-        )
+        trial = np.arange(len(one)) if trial is None else trial
+        tried = int(trial[-1]) + 1 if len(trial) else 0
+        partner = np.tile(np.arange(len(self.slot), dtype=np.int32), (tried, 1))
+        partner[trial, one], partner[trial, other] = other, one
+        row, swap = self._touched(np.concatenate([one, other]), np.concatenate([trial, trial]), partner)
+        a, b = edges.src[row], edges.dst[row]
+        new_a, new_b = self.slot[partner[swap, a]], self.slot[partner[swap, b]]
         base = swap * self._count + edges.phase[row] * cuts
         keys, rows, signs = [], [], []
         for before, after in zip(
@@ -140,7 +142,7 @@ class Estimate:
                     rows.append(row[some])
                     signs.append(np.full(len(some), one_way))
         if not keys:
-            return np.full(len(one), self.smooth_us)
+            return np.full(tried, self.smooth_us)
         key, carried, sign = np.concatenate(keys), np.concatenate(rows), np.concatenate(signs)
         found, index = np.unique(key, return_inverse=True)
         place = found % self._count
@@ -152,7 +154,7 @@ class Estimate:
         top = self._top[place // cuts]
         change = (time / top) ** _POWER - (self.times[place] / top) ** _POWER
         count = len(self.phases)
-        sums = self._sum + np.bincount(found // cuts, change, minlength=count * len(one)).reshape(-1, count)
+        sums = self._sum + np.bincount(found // cuts, change, minlength=count * tried).reshape(-1, count)
         return self._smooth(np.maximum(sums, 0.0).T)
 
     def _smooth(self, sums: Floats) -> Floats:
@@ -186,18 +188,15 @@ class Estimate:
             found.append((out, into + edges.inward, apart & (out != into)))
         return found
 
-    def _touched(self, one: Ints, other: Ints) -> tuple[Ints, Ints]:
-        """Edges of the units of each swap, each once, and the number of their swap."""
-        rows, swaps = [], []
-        for side, partner in ((one, None), (other, one)):
-            count = self._first[side + 1] - self._first[side]
-            swap = np.repeat(np.arange(len(side)), count)
-            place = np.arange(len(swap)) - np.repeat(np.cumsum(count) - count, count)
-            row = self._rows[self._first[side][swap] + place]
-            if partner is not None:
-                met = partner[swap]
-                new = (self.edges.src[row] != met) & (self.edges.dst[row] != met)
-                row, swap = row[new], swap[new]
-            rows.append(row)
-            swaps.append(swap)
-        return np.concatenate(rows), np.concatenate(swaps)
+    def _touched(self, unit: Ints, trial: Ints, partner: NDArray[np.int32]) -> tuple[Ints, Ints]:
+        """Edges of the units that move in each trial, each once, and the number of their trial."""
+        moves = partner[trial, unit] != unit
+        unit, trial = unit[moves], trial[moves]
+        count = self._first[unit + 1] - self._first[unit]
+        unit, trial = np.repeat(unit, count), np.repeat(trial, count)
+        place = np.arange(len(unit)) - np.repeat(np.cumsum(count) - count, count)
+        row = self._rows[self._first[unit] + place]
+        src = self.edges.src[row]
+        # An edge whose both ends move is the source's.
+        kept = (src == unit) | (partner[trial, src] == src)
+        return row[kept], trial[kept]

@@ -160,7 +160,7 @@ def _links(problem: Problem, placed: Placed, rank: int) -> tuple[dict[str, Any],
 
 def _next_best(problem: Problem, placed: Placed, rank: int) -> tuple[str, float]:
     """Host that the rank's unit would cost least on if it changed places with what is there, and the price."""
-    slots = problem.slots_under(placed.placement)
+    slots = problem.slots_under(placed.placement.host)
     if (slots < 0).any() or len(np.unique(slots)) < len(slots):
         return "", 0.0
     unit = rank // problem.ranks_in_a_unit

@@ -34,7 +34,8 @@ class Placement:
         method: how the map was made.
         pinned: ranks that had to stay where they are.
         excluded: names of hosts that were not to be used.
-        parent: the (R,) host column that this map was changed from; None for a first map.
+        parent: the (R,) host column that this map was changed from, negative where the fabric has the host no more; None
+            for a first map.
     """
 
     host: Ints
@@ -96,7 +97,9 @@ class Placement:
             ],
             "pinned": list(self.pinned),
             "excluded": list(self.excluded),
-            "parent": None if self.parent is None else [fabric.nodes.name[int(row)] for row in self.parent],
+            "parent": None
+            if self.parent is None
+            else [fabric.nodes.name[row] if row >= 0 else None for row in self.parent.tolist()],
         }
 
     @classmethod
@@ -123,7 +126,9 @@ class Placement:
                 excluded=tuple(map(str, data["excluded"])),
                 parent=None
                 if parent is None
-                else np.array([fabric.node_row(name) for name in parent], dtype=np.int64),
+                else np.array(
+                    [-1 if name is None else fabric.node_row(name) for name in parent], dtype=np.int64
+                ),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"not a placement: {type(error).__name__}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from topology.traffic import domain_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from topology.fabric import Fabric
     from topology.results import NetworkResult
     from topology.routing import Routing
     from topology.traffic import StepTraffic
@@ -173,7 +174,7 @@ def priced(problem: Problem, placement: Placement) -> Placed:
 def evaluate(
     routing: Routing,
     traffic: StepTraffic,
-    hosts: Sequence[str],
+    hosts: Sequence[str] | Placement,
     *,
     draws: int = 100,
     seed: int = 0,
@@ -185,7 +186,8 @@ def evaluate(
     Args:
         routing: forwarding state with its fabric.
         traffic: the step's communication.
-        hosts: host of each rank; or of each node where there are fewer, each for equally many consecutive ranks.
+        hosts: host of each rank; or of each node where there are fewer, each for equally many consecutive ranks; or a map
+            that also says accelerators and NICs.
         draws: port draws behind the percentiles.
         seed: of the draws.
         background: (2L,) bytes of other jobs, as in `place`.
@@ -197,26 +199,33 @@ def evaluate(
         UnknownPathError: two hosts have no route between them.
     """
     fabric = routing.fabric
+    placement = hosts if isinstance(hosts, Placement) else _of_hosts(fabric, traffic.ranks, hosts)
+    if placement.ranks != traffic.ranks:
+        raise InputError(f"the map has {placement.ranks} ranks, the job {traffic.ranks}")
+    together = domain_of(traffic) if domain is None else domain
+    _refuse_split(routing, placement, together)
+    size = int(np.unique(placement.host, return_counts=True)[1].max())
+    # The bound is that of nodes of consecutive ranks with the NICs that nettune would give them, unless the map scatters them.
+    blocks = placement.host == placement.host[np.arange(placement.ranks) // size * size]
+    given = Placement.of_hosts(fabric, placement.hosts(fabric)).nic
+    problem = Problem(routing, traffic, fabric.hosts, size, draws, seed, background=background)
+    scattered = not blocks.all() or bool((placement.nic != given).any())
+    bound_us = lower_bound_us(problem, scattered=scattered)
+    return Placed(replace(placement, method=GIVEN), problem.predicted(placement), bound_us, problem)
+
+
+def _of_hosts(fabric: Fabric, ranks: int, hosts: Sequence[str]) -> Placement:
     for host in hosts:
         fabric.node_row(host)
-    per_host, rest = divmod(traffic.ranks, len(hosts)) if hosts else (0, 1)
+    per_host, rest = divmod(ranks, len(hosts)) if hosts else (0, 1)
     if rest or not per_host:
         raise InputError(
-            f"the map has {len(hosts)} hosts for {traffic.ranks} ranks; give one for each rank or one for each node"
+            f"the map has {len(hosts)} hosts for {ranks} ranks; give one for each rank or one for each node"
         )
     if per_host > 1 and len(set(hosts)) < len(hosts):
         twice = next(host for host in hosts if list(hosts).count(host) > 1)
         raise InputError(f"the map names host {twice!r} for two nodes; give one host for each rank instead")
-    names = [host for host in hosts for _ in range(per_host)]
-    placement = Placement.of_hosts(fabric, names, GIVEN)
-    together = domain_of(traffic) if domain is None else domain
-    _refuse_split(routing, placement, together)
-    size = int(np.unique(placement.host, return_counts=True)[1].max())
-    # The bound is that of nodes of consecutive ranks, unless the map scatters them.
-    blocks = placement.host == placement.host[np.arange(placement.ranks) // size * size]
-    problem = Problem(routing, traffic, fabric.hosts, size, draws, seed, background=background)
-    bound_us = lower_bound_us(problem, scattered=not blocks.all())
-    return Placed(placement, problem.predicted(placement), bound_us, problem)
+    return Placement.of_hosts(fabric, [host for host in hosts for _ in range(per_host)])
 
 
 def _refuse_split(routing: Routing, placement: Placement, domain: int) -> None:

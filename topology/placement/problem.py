@@ -203,13 +203,17 @@ class Problem:
         found[loose] = free[: int(loose.sum())]
         return found
 
-    def slots_under(self, placement: Placement) -> Ints:
-        """(units,) slot in which a placement has each unit; -1 where no slot has just these hosts in this order."""
+    def slots_under(self, host: Ints) -> Ints:
+        """(units,) slot in which a map has each unit; -1 where no slot has just these hosts in this order.
+
+        Args:
+            host: (R,) node row of each rank; negative where the fabric has its host no more.
+        """
         size = self.hosts_in_a_unit
         first = np.full(len(self.routing.fabric.nodes.name), -1, dtype=np.int64)
         first[self.rows[self.slots[:, 0]]] = np.arange(len(self.slots))
-        nodes = placement.host[:: self.ranks_per_host]
-        found: Ints = first[nodes[::size]]
+        nodes = host[:: self.ranks_per_host]
+        found: Ints = np.where(nodes[::size] < 0, -1, first[nodes[::size]])
         there = self.rows[self.slots[found]].ravel()[: len(nodes)]
         whole = np.add.reduceat((there != nodes).astype(np.int64), np.arange(0, len(nodes), size)) == 0
         return np.where(whole, found, -1)

@@ -61,18 +61,23 @@ def replaced(
     """
     per_host = ranks_per_host or int(np.unique(parent.host, return_counts=True)[1].max())
     problem = problem_of(routing, traffic, ranks_per_host=per_host, **options)
-    return resolved(problem, parent, threshold)
+    return resolved(problem, parent.host, threshold)
 
 
-def resolved(problem: Problem, parent: Placement, threshold: float = THRESHOLD) -> Placed:
+def resolved(problem: Problem, parent: Ints, threshold: float = THRESHOLD) -> Placed:
     """`replaced` for a problem that is at hand: one without the hosts that must be left.
+
+    Args:
+        problem: the problem.
+        parent: (R,) node row of each rank under the map that the job has; negative where the fabric has its host no more.
+        threshold: as in `replaced`.
 
     Raises:
         InputError: a parent of another number of ranks, a threshold below 0; as `topology.loads.predict`.
         UnknownPathError: two hosts have no route between them.
     """
-    if parent.ranks != problem.traffic.ranks:
-        raise InputError(f"the map to keep has {parent.ranks} ranks, the job {problem.traffic.ranks}")
+    if len(parent) != problem.traffic.ranks:
+        raise InputError(f"the map to keep has {len(parent)} ranks, the job {problem.traffic.ranks}")
     if not threshold >= 0:
         raise InputError(
             f"a threshold of {threshold} is below 0; give the share of the time that moves must gain"
@@ -82,10 +87,10 @@ def resolved(problem: Problem, parent: Placement, threshold: float = THRESHOLD) 
     chosen, method = kept, KEPT
     if predicted_price(problem, anew).time_us < predicted_price(problem, kept).time_us * (1 - threshold):
         chosen, method = anew, OURS
-    return priced(problem, replace(problem.placement(chosen, method), parent=parent.host))
+    return priced(problem, replace(problem.placement(chosen, method), parent=parent))
 
 
-def settled(problem: Problem, slots: Ints, parent: Placement) -> Ints:
+def settled(problem: Problem, slots: Ints, parent: Ints) -> Ints:
     """The same map up to hosts that no path tells apart, with as many units as possible where the parent has them."""
     from topology.placement.classes import class_of_slot
 
@@ -107,7 +112,7 @@ def settled(problem: Problem, slots: Ints, parent: Placement) -> Ints:
     return found
 
 
-def _kept(problem: Problem, parent: Placement) -> Ints:
+def _kept(problem: Problem, parent: Ints) -> Ints:
     """Slots that keep what the parent has, displaced units in the free slots that cost least, the busiest unit first."""
     found = problem.slots_under(parent)
     fixed = problem.pinned >= 0

@@ -1,8 +1,9 @@
-"""Local search by swaps of units, with the estimate of `topology.placement.estimate`.
+"""Local search by swaps of units and of blocks of units, with the estimate of `topology.placement.estimate`.
 
-Only swaps that promise something are looked at: for every unit and every cluster of slots that look alike, the slope of the
-estimate says what the unit's bytes would cost there; the best movers out of a cluster meet the best movers into it. The
-estimate then prices all of these swaps at once, and those that gain and do not touch each other are made together.
+For every unit and every cluster of slots that look alike, the slope of the estimate says what the unit's bytes would cost
+there; the best movers out of a cluster meet the best movers into it. The estimate then prices all of these swaps at once, and
+those that gain and do not touch each other are made together. Where none gains, random swaps and random exchanges of
+parts of groups (`topology.placement.blocks`) are tried.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from topology.placement.blocks import block_swaps, group_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,21 +57,29 @@ def improve(estimate: Estimate, cluster: Ints, pinned: Ints, rounds: int, seed: 
         seed: of the random swaps that are tried when no promising one gains.
     """
     generator = np.random.default_rng(seed)
-    movable = np.ones(len(estimate.slot), dtype=np.bool_)
+    edges, slots = estimate.edges, len(estimate.slot)
+    movable = np.ones(slots, dtype=np.bool_)
     movable[pinned] = False
-    degree = max(len(estimate.edges.src) * 2 / max(len(estimate.slot), 1), 1.0)
+    degree = max(len(edges.src) * 2 / max(slots, 1), 1.0)
     most = int(np.clip(MOST_EDGES / (4 * degree), 16, MOST_SWAPS))
-    stuck = False
+    units = int(max(edges.src.max(initial=0), edges.dst.max(initial=0))) + 1
+    labels: list[Ints] | None = None
+    stuck = 0  # ways to find swaps that gained nothing since the last gain: promising, random, blocks of each kind
     for _ in range(rounds):
-        pairs = _random(generator, movable, most) if stuck else promising(estimate, cluster, movable, most)
         at = cluster[estimate.slot]
-        pairs = pairs[at[pairs[:, 0]] != at[pairs[:, 1]]]
-        if not (len(pairs) and _made(estimate, pairs)):
-            if stuck:
+        if stuck < 2:
+            pairs = (
+                _random(generator, movable, most) if stuck else promising(estimate, cluster, movable, most)
+            )
+            one, other = pairs[at[pairs[:, 0]] != at[pairs[:, 1]]].T
+            trial = np.arange(len(one))
+        else:
+            if labels is None:
+                labels = group_labels(edges, units, slots)
+            if stuck - 2 >= len(labels):
                 return
-            stuck = True
-            continue
-        stuck = False
+            one, other, trial = block_swaps(generator, labels[stuck - 2], at, movable, most)
+        stuck = 0 if len(one) and _made(estimate, one, other, trial) else stuck + 1
 
 
 def promising(estimate: Estimate, cluster: Ints, movable: NDArray[np.bool_], most: int) -> Ints:
@@ -112,27 +123,28 @@ def _random(generator: np.random.Generator, movable: NDArray[np.bool_], most: in
     return pairs
 
 
-def _made(estimate: Estimate, pairs: Ints) -> bool:
-    """Make the swaps that gain, best first and no unit twice; fewer of them until all together gain. False if none does."""
+def _made(estimate: Estimate, one: Ints, other: Ints, trial: Ints) -> bool:
+    """Make the trials that gain, best first and no unit twice; fewer of them until all together gain. False if none does."""
     before, start = estimate.smooth_us, estimate.slot
-    cost = estimate.swapped(pairs[:, 0], pairs[:, 1])
+    cost = estimate.swapped(one, other, trial)
     order = np.argsort(cost, kind="stable")
     order = order[cost[order] < before * (1 - _LEAST_GAIN)]
-    used: set[int] = set()
+    first = np.searchsorted(trial, np.arange(len(cost) + 1))
+    used = np.zeros(len(start), dtype=np.bool_)
     apart = []
-    for one, other in pairs[order].tolist():
-        if one not in used and other not in used:
-            used |= {one, other}
-            apart.append((one, other))
-    count = len(apart)
-    while count:
+    for number in order.tolist():
+        swaps = slice(first[number], first[number + 1])
+        if not (used[one[swaps]].any() or used[other[swaps]].any()):
+            used[one[swaps]] = used[other[swaps]] = True
+            apart.append(swaps)
+    while apart:
         slot = start.copy()
-        swaps = np.array(apart[:count], dtype=np.int64)
-        slot[swaps[:, 0]], slot[swaps[:, 1]] = start[swaps[:, 1]], start[swaps[:, 0]]
+        for swaps in apart:
+            slot[one[swaps]], slot[other[swaps]] = start[other[swaps]], start[one[swaps]]
         estimate.set(slot)
         if estimate.smooth_us < before * (1 - _LEAST_GAIN):
             return True
-        count //= 4
+        apart = apart[: max(len(apart) // 4, 1)] if len(apart) > 1 else []
     estimate.set(start)
     return False
 

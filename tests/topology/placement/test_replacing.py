@@ -74,7 +74,7 @@ def test_settling_moves_only_between_leaves(running):
     problem = problem_of(routing, traffic, ranks_per_host=1)
     shuffled = np.array([3, 2, 1, 0, 5, 4, 7, 6])
 
-    assert settled(problem, shuffled, before.placement).tolist() == list(range(8))
+    assert settled(problem, shuffled, before.placement.host).tolist() == list(range(8))
 
 
 def test_pins_win_over_the_parent(running):
