@@ -17,7 +17,7 @@ from typing import TextIO
 import typer
 from typer.exceptions import TyperException
 
-from nettune.cli import bench, demo, discover, lab, lint, place, qualify, report, sweep, train
+from nettune.cli import bench, demo, discover, lab, lint, place, qualify, report, simulate, sweep, train
 from nettune.errors import NettuneError
 
 COULD_NOT_RUN = 2
@@ -33,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, discover, qualify, place, bench, train, sweep, report):
+for verb in (demo, discover, qualify, place, bench, simulate, train, sweep, report):
     verb.register(app)
 app.add_typer(
     lint.app,
