@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 MEASUREMENT_SCHEMA = "nettune.measurement/1"
-_SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "API_KEY", "CREDENTIAL", "PRIVATE")
+_SECRET_WORDS = (
+    *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "API_KEY", "CREDENTIAL", "PRIVATE"),
+    "JWT",  # SLURM_JWT, as `scontrol token` prints it, is a credential
+)
 _RECORDED_PREFIXES = ("NCCL_", "UCX_", "SLURM_", "NETTUNE_", "GLOO_", "OMPI_", "OMP_", "TORCH_", "CUDA_")
 
 
@@ -104,6 +107,20 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
                 Path(temporary).unlink()
 
 
+def json_text(data: Any) -> str:
+    """JSON with one line for each key of the outermost object.
+
+    Indenting all of it would take the encoder written in Python, which needs seconds for a large fabric.
+
+    Raises:
+        ValueError: a number that is NaN or infinite.
+    """
+    if not isinstance(data, dict) or not data:
+        return json.dumps(data, allow_nan=False) + "\n"
+    lines = (f" {json.dumps(str(key))}: {json.dumps(value, allow_nan=False)}" for key, value in data.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that shape a run's network, without anything that looks like a secret."""
     return {
@@ -156,7 +173,7 @@ class RunDir:
 
     def write_json(self, name: str, data: Any) -> Path:
         """Write one JSON file of the run."""
-        return self.write(name, json.dumps(data, indent=1, sort_keys=False) + "\n")
+        return self.write(name, json_text(data))
 
     def record(self, measurement: Measurement) -> None:
         """Append one measurement to records.jsonl; it is on its way to the disk when this returns.

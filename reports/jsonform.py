@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -11,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from nettune.checks import Status
+from nettune.records import json_text
 
 ENVELOPE_KEYS = ("schema", "verb", "status", "exit_code")
 ERROR_STATUS = "ERROR"
@@ -96,7 +96,7 @@ def error_envelope(verb: str, error: BaseException | str, exit_code: int = 2) ->
 
 def dumps(result: Mapping[str, Any]) -> str:
     """The envelope as text, ending in a newline; refuses NaN."""
-    return json.dumps(plain(result), indent=1, allow_nan=False) + "\n"
+    return json_text(plain(result))
 
 
 def _status(finding: Any) -> Any:

@@ -13,6 +13,7 @@ from nettune.lab import Lab, lab_available
 from nettune.workflows import demo_setup as setup
 from nettune.workflows import loopback, steps
 from nettune.workflows.cluster import discover_lab
+from nettune.workflows.given import discovered
 from nettune.workflows.run import Progress, Run, RunResult, open_run
 from nettune.workflows.training import Training
 from topology.placement.place import AGAINST, OURS
@@ -53,7 +54,7 @@ def _on_lab(run: Run, fault: str | None) -> int:
     with lab:
         if fault is not None:
             run.data["fault"] = lab.faults.apply(fault).to_json()
-        cluster = steps.discovered(run, lambda: discover_lab(lab))
+        cluster = discovered(run, lambda: discover_lab(lab))
         with run.step("start of the ranks"):
             agents = cluster.agents(() if fault else steps.TORCH)
         with agents:
@@ -88,7 +89,7 @@ def _second_fabric(run: Run) -> None:
     traffic = JobTraffic(setup.SECOND_JOB)
     inner = Run(run.dir, lambda line: run.progress(f"second fabric: {line}"), run.seed, {"seconds": {}})
     with run.step("second fabric"), Lab.up(setup.second_fabric(f"demo2-{os.getpid()}"), bound=True) as lab:
-        cluster = steps.discovered(inner, lambda: discover_lab(lab))
+        cluster = discovered(inner, lambda: discover_lab(lab))
         orders = steps.placed(inner, cluster.discovery.routing, traffic, ("depth-first", OURS))
         with cluster.agents(PRELOAD) as agents:
             steps.compared(inner, agents, orders, traffic, setup.Effort().second)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from nettune.errors import InputError
 from nettune.hosts import expand_hosts
 from nettune.launch import Launcher, create
 from nettune.launch import run as run_commands
-from nettune.records import write_atomic
+from nettune.records import json_text, write_atomic
+from nettune.workflows.given import on_lab, read_fabric
 from nettune.workflows.run import Progress, Run, RunResult, open_run
-from nettune.workflows.verbs import on_lab, read_fabric
 from topology.ecmp.connections import QpSettings
 from topology.ecmp.fit import SEEDS
 from topology.ecmp.flowfile import read_flows
@@ -151,7 +150,7 @@ def probe_paths(
         }
         printed["table"] = str(run.dir.write_json("paths.json", table))
         if wanted.out is not None:
-            write_atomic(wanted.out, json.dumps(table, indent=1) + "\n")
+            write_atomic(wanted.out, json_text(table))
             printed["table"] = str(wanted.out)
         return run.finish(exit_code(findings), printed)
 

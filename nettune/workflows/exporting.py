@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nettune.errors import InputError
-from nettune.records import write_atomic
+from nettune.records import json_text, write_atomic
 from topology.exports import EXPORTS, export
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def write(fabric: Fabric, beside: Mapping[str, Any], wanted: Sequence[Target]) -
     for target in wanted:
         place = _place(target.path)
         if target.format == "fabric":
-            files = {place.name: json.dumps(beside, indent=1) + "\n"}
+            files = {place.name: json_text(beside)}
         else:
             files = export(fabric, target.format)
         if len(files) == 1 and not place.is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,12 +15,12 @@ from collectives.job import JobSpec, load_job
 from collectives.traffic import JobTraffic
 from nettune.errors import InputError
 from nettune.hosts import named_hosts
-from nettune.records import write_atomic
+from nettune.records import json_text, write_atomic
 from nettune.wording import some
 from nettune.workflows import placeinput
+from nettune.workflows.given import on_lab, read_fabric
 from nettune.workflows.placed import between_switches
 from nettune.workflows.run import Progress, Run, RunResult, open_run
-from nettune.workflows.verbs import on_lab, read_fabric
 from topology.placement.experts import place_experts
 from topology.placement.explaining import explain
 from topology.placement.place import GIVEN, METHODS, OURS, Placed, evaluate, problem_of, solved
@@ -128,7 +127,7 @@ def _placed(
     data = chosen.to_json(routing)
     files["prediction.json"] = placeinput.prediction_json(data, fabric)
     if experts is not None:
-        files["experts.json"] = json.dumps(experts, indent=1) + "\n"
+        files["experts.json"] = json_text(experts)
         run.data["experts"] = experts
     paths = _write(run, files, asked.write_files)
     whole = {asked.method: data} | {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from collectives.bench import Method, Order, compare_orders, random_order, sweep_sizes
 from collectives.communicator import PRELOAD
 from collectives.traffic import AllReduceTraffic, Work
-from nettune.checks import worst_first
 from nettune.launch import Agents
 from nettune.qualify import qualify
 from nettune.trainer.mfu import compare_runs, summarise_inits
@@ -32,21 +31,6 @@ QUALIFY_BUDGET_S = 40.0
 
 Orders = dict[str, Any]
 """Name -> host of each rank, or a function of the initialisation that gives it."""
-
-
-def discovered(run: Run, find: Callable[[], Cluster]) -> Cluster:
-    """Discover; keys fabric, routing, link_rate_gbps, findings."""
-    with run.step("discover"):
-        cluster = find()
-    found = cluster.discovery
-    run.data |= {
-        "fabric": found.fabric.to_json(),
-        "routing": found.routing.to_json(),
-        "link_rate_gbps": cluster.link_rate_gbps,
-        "dropped": dict(found.dropped),
-        "findings": [finding.to_json() for finding in worst_first(found.findings)],
-    }
-    return cluster
 
 
 def qualified(run: Run, cluster: Cluster, agents: Agents) -> int:

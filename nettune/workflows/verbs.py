@@ -1,45 +1,21 @@
-"""One function a verb: the steps that it takes on a lab or on files, in a run directory of its own."""
+"""One function a verb: the steps that it takes on a lab, in a run directory of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from collectives.bench import Method
 from collectives.sizes import sizes_of
 from nettune.errors import InputError
-from nettune.lab import Lab
 from nettune.trainer.config import DEMO_CONFIG
 from nettune.units import parse_size
 from nettune.workflows import steps
-from nettune.workflows.cluster import Cluster, discover_lab
-from nettune.workflows.run import Progress, Run, RunResult, open_run, read_results
+from nettune.workflows.given import on_lab
+from nettune.workflows.run import Progress, RunResult
 from nettune.workflows.training import Training
 from sweeps.knob import Knob
-from topology.fabric import Fabric
 from topology.placement.place import METHODS, OURS
-from topology.routing import Routing
-
-
-@contextmanager
-def on_lab(
-    verb: str, lab_name: str, runs: Path, progress: Progress, seed: int
-) -> Iterator[tuple[Run, Cluster]]:
-    """A run directory for a verb that works on a lab, and the cluster that was discovered there.
-
-    Raises:
-        InputError: no such lab.
-        CollectError: a node did not answer.
-    """
-    lab = Lab.load(lab_name)
-    try:
-        with open_run(verb, runs, progress, seed=seed) as run:
-            yield run, steps.discovered(run, lambda: discover_lab(lab))
-    finally:
-        lab.close()
 
 
 def bench_lab(
@@ -132,25 +108,3 @@ def _order_names(words: str) -> tuple[str, ...]:
         if name not in METHODS:
             raise InputError(f"order {name!r} is not known; known: {', '.join(METHODS)}")
     return names
-
-
-def read_fabric(path: Path) -> tuple[Routing, dict[str, Any]]:
-    """Routing of a file that `nettune discover -o` wrote, and the keys that a run keeps of it.
-
-    Raises:
-        InputError: it cannot be read, or is no such file.
-    """
-    data = read_results(path)
-    try:
-        fabric = Fabric.from_json(data["fabric"])
-        # Files tell cables and no routes; switches then spread over all shortest paths, as ECMP does.
-        known = data["routing"]
-        routing = Routing.shortest_paths(fabric) if known is None else Routing.from_json(known, fabric)
-        rate_gbps = float(data["link_rate_gbps"])
-        return routing, {"fabric": data["fabric"], "routing": known, "link_rate_gbps": rate_gbps}
-    except KeyError as error:
-        raise InputError(f"has no {error}; make it with `nettune discover -o`", path) from error
-    except InputError as error:
-        raise InputError(str(error), path) from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"is no fabric of `nettune discover -o`: {error}", path) from error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
+
+from nettune.records import json_text
 
 if TYPE_CHECKING:
     from topology.fabric import Fabric
@@ -12,4 +13,4 @@ if TYPE_CHECKING:
 
 def files(placement: Placement, fabric: Fabric) -> dict[str, str]:
     """`placement.json` in the form of `Placement.to_json`."""
-    return {"placement.json": json.dumps(placement.to_json(fabric), indent=1) + "\n"}
+    return {"placement.json": json_text(placement.to_json(fabric))}

@@ -155,7 +155,7 @@ def test_flows_that_meet_on_a_link_are_told_and_steered_apart(clos, roce_flows, 
     routing = each_its_own(Routing.shortest_paths(clos(2, 4, 8), SOUND))
     nics = np.array([routing.fabric.nics(host)[0] for host in routing.fabric.hosts])
     flows = replace(roce_flows(nics[:8], nics[8:], sport=0), proto=np.full(8, proto))
-    up = {}
+    up: dict[tuple[int, int], int] = {}
     for port in range(50000, 50400):
         for flow, path in enumerate(paths(routing, replace(flows, sport=np.full(8, port)))):
             up.setdefault((flow, int(path[1])), port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from functools import partial
 
@@ -17,7 +18,6 @@ from nettune.launch import run
 from nettune.launch.base import Outcome
 from topology.discovery.live import discover
 from topology.ecmp import HashSpec
-from topology.probing import counters
 from topology.probing.capturefile import read_captures
 from topology.probing.counters import CounterPlan, path_by_counters, probe_by_counters
 from topology.probing.paths import agreement, plan
@@ -82,7 +82,7 @@ class Network:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(counters.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
 
 def fabric_and_plan(clos, sports, *, parallel=1, **more):
