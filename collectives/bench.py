@@ -19,7 +19,7 @@ from collectives.communicator import Communicator, Seat, StepTimes, connected, s
 from collectives.comparison import Comparison, InitResult, OrderResult, SizePoint
 from collectives.linkbytes import Counters
 from collectives.traffic import AllReduceTraffic, Work, sent_bytes
-from nettune.errors import InputError
+from nettune.errors import InputError, NettuneError
 from nettune.launch.caller import Caller
 from nettune.records import Measurement
 from nettune.units import format_rate
@@ -94,7 +94,8 @@ def compare_orders(
 
     Raises:
         InputError: no order, or seats that do not fit the job or the agents.
-        AgentError: a rank died, hangs or computed a wrong sum; the line names it.
+        AgentError: a rank died or hangs; the line names it.
+        NettuneError: a sum was wrong.
         UnknownPathError: `routing` does not know the hash of a switch.
     """
     if not orders:
@@ -140,6 +141,7 @@ def sweep_sizes(
             for size_bytes in sizes_bytes:
                 traffic = AllReduceTraffic(len(seats), size_bytes, method.backend)
                 times = ranks.step(traffic.work, repeats=method.repeats, warmup=method.warmup)
+                _refuse_wrong(times)
                 one = _result(0, seats, ranks, traffic, times)
                 rate_gbps = median(one.busbw_gbps)
                 point = SizePoint(size_bytes, median(one.times_s), rate_gbps)
@@ -171,7 +173,7 @@ def _initialisation(
     work = traffic.work
     with _connect(agents, seats, traffic.process_groups, method) as ranks:
         # Warm-up is a call of its own: its bytes must be over before the counters are read.
-        ranks.step(work, repeats=0, warmup=method.warmup)
+        _refuse_wrong(ranks.step(work, repeats=0, warmup=method.warmup))
         before = counters() if counters is not None else None
         times = ranks.step(work, repeats=method.repeats, check=False)
         result = _result(init, seats, ranks, traffic, times)
@@ -184,6 +186,13 @@ def _initialisation(
             predicted = method.repeats * linkbytes.predicted_bytes(routing, flows)
         links = tuple(linkbytes.table(routing.fabric, measured, predicted))
     return replace(result, links=links)
+
+
+def _refuse_wrong(times: StepTimes) -> None:
+    if times.wrong:
+        raise NettuneError(
+            f"bench: {times.wrong} values of the results are wrong; trust no figure of these hosts"
+        )
 
 
 def _result(

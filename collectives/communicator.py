@@ -21,6 +21,9 @@ _SERVE = "collectives.backends.joining:serve_store"
 PRELOAD = (_BACKEND,)
 """What agents for these calls should import before they are forked."""
 
+MODULES = {"gloo": _BACKEND, "mpi": "collectives.backends.mpi_backend"}
+"""Modules that carry out collectives inside a rank, by the backend's name; they have the same functions."""
+
 Seat = str | tuple[str, str]
 """Where a rank sits: a host, or (host, network interface)."""
 
@@ -32,10 +35,12 @@ class StepTimes:
     Attributes:
         total_s: (N lists of R) the whole step.
         phases_s: name of a phase to (N lists of R).
+        wrong: values of the first step's results that are wrong, all ranks together.
     """
 
     total_s: tuple[tuple[float, ...], ...]
     phases_s: Mapping[str, tuple[tuple[float, ...], ...]]
+    wrong: int = 0
 
     @property
     def job_s(self) -> list[float]:
@@ -51,7 +56,10 @@ def slowest(of_rank: Sequence[Sequence[float]]) -> list[float]:
 class Communicator:
     """Ranks that are connected. Made by `connected`."""
 
-    def __init__(self, agents: Caller, agent_of_rank: Sequence[int], timeout_s: float, init_s: float) -> None:
+    def __init__(
+        self, agents: Caller, agent_of_rank: Sequence[int], timeout_s: float, init_s: float, module: str
+    ) -> None:
+        self._module = module
         self._agents = agents
         self._agent_of_rank = list(agent_of_rank)
         self._timeout_s = timeout_s
@@ -68,7 +76,7 @@ class Communicator:
         """Carry out a step's communication; see `collectives.backends.torch_backend.step_traffic`.
 
         Raises:
-            AgentError: a rank died, hangs or has a wrong result; the line names it.
+            AgentError: a rank died or hangs; the line names it.
         """
         results = self._call(
             "step_traffic",
@@ -79,7 +87,16 @@ class Communicator:
             str(phase["name"]): tuple(tuple(result["phases"][phase["name"]]) for result in results)
             for phase in work
         }
-        return StepTimes(tuple(tuple(result["times_s"]) for result in results), phases)
+        total = tuple(tuple(result["times_s"]) for result in results)
+        return StepTimes(total, phases, sum(int(result["wrong"]) for result in results))
+
+    def cap_rate(self, bytes_per_s: float) -> None:
+        """Let no connection send faster from now on.
+
+        Raises:
+            AgentError: a rank died.
+        """
+        self._call("cap_rate", {"bytes_per_s": bytes_per_s})
 
     def connections(self) -> list[Connection]:
         """All connections between ranks, both directions.
@@ -94,7 +111,7 @@ class Communicator:
         timeout_s = operations * self._timeout_s + 10
         try:
             return self._agents.call(
-                f"{_BACKEND}:{function}", kwargs, ranks=self._agent_of_rank, timeout_s=timeout_s
+                f"{self._module}:{function}", kwargs, ranks=self._agent_of_rank, timeout_s=timeout_s
             )
         except AgentError as error:
             raise _blame(error, self._agent_of_rank) from error
@@ -130,6 +147,7 @@ def connected(
     iface: str = "eth0",
     timeout_s: float = 30.0,
     groups: Sequence[Sequence[int]] = (),
+    connections: int = 1,
 ) -> Iterator[Communicator]:
     """Connect ranks for the block: rank r is an agent on `seats[r]`.
 
@@ -140,30 +158,36 @@ def connected(
         iface: interface of ranks whose seat names none.
         timeout_s: for joining, and for every operation.
         groups: members of process groups beside the one of all ranks, ascending.
+        connections: of each pair of ranks, in the group of all ranks.
 
     Raises:
-        InputError: more ranks on a host than agents there.
+        InputError: more ranks on a host than agents there, or an unknown backend.
         AgentError: a rank died, did not join, or cannot connect; the line names it.
     """
     hosts, ifaces = zip(*((seat, iface) if isinstance(seat, str) else seat for seat in seats), strict=True)
     agent_of_rank = seat_agents(agents.placement, hosts)
+    if backend not in MODULES:
+        raise InputError(f"backend {backend!r} is not known; known: {', '.join(MODULES)}")
+    module = MODULES[backend]
     try:
         joined = call_to_join(
             agents,
-            f"{_BACKEND}:init_group",
+            f"{module}:init_group",
             agent_of_rank,
             ifaces,
             timeout_s=timeout_s,
+            meet=backend != "mpi",  # MPI's ranks have met
             backend=backend,
             groups=[list(one) for one in groups],
+            connections=connections,
         )
-        yield Communicator(agents, agent_of_rank, timeout_s, max(one["init_s"] for one in joined))
+        yield Communicator(agents, agent_of_rank, timeout_s, max(one["init_s"] for one in joined), module)
     except BaseException:
         # The error that is on its way says what happened; agents that are gone cannot leave a group.
         with contextlib.suppress(Exception):
-            agents.call(f"{_BACKEND}:destroy_group", {}, ranks=agent_of_rank, timeout_s=10)
+            agents.call(f"{module}:destroy_group", {}, ranks=agent_of_rank, timeout_s=10)
         raise
-    agents.call(f"{_BACKEND}:destroy_group", {}, ranks=agent_of_rank, timeout_s=timeout_s)
+    agents.call(f"{module}:destroy_group", {}, ranks=agent_of_rank, timeout_s=timeout_s)
 
 
 def call_to_join(
@@ -173,6 +197,7 @@ def call_to_join(
     ifaces: Sequence[str],
     *,
     timeout_s: float,
+    meet: bool = True,
     **shared: Any,
 ) -> list[Any]:
     """Call a function that joins the ranks, with a store that the first rank's agent serves on a port of the kernel's.
@@ -183,6 +208,7 @@ def call_to_join(
         agent_of_rank: agent of each rank, from `seat_agents`.
         ifaces: network interface of each rank.
         timeout_s: for joining, and for every operation.
+        meet: whether the first rank serves a store.
         **shared: further arguments, the same for all ranks.
 
     Returns:
@@ -193,16 +219,20 @@ def call_to_join(
     """
     rank_of_agent = {agent: rank for rank, agent in enumerate(agent_of_rank)}
     common = {"world_size": len(agent_of_rank), "timeout_s": timeout_s}
-    master = agents.call(
-        _SERVE, {**common, "iface": ifaces[0]}, ranks=agent_of_rank[:1], timeout_s=timeout_s + 10
-    )[0]
+    master: dict[str, Any] = {}
+    if meet:
+        served = {**common, "iface": ifaces[0]}
+        master = agents.call(_SERVE, served, ranks=agent_of_rank[:1], timeout_s=timeout_s + 10)[0]
 
     def arguments(agent: int) -> dict[str, Any]:
         rank = rank_of_agent[agent]
         return {**shared, **common, **master, "rank": rank, "iface": ifaces[rank]}
 
     # A joining rank may use the whole time-out twice: to meet, and then to connect.
-    return agents.call(function, arguments, ranks=agent_of_rank, timeout_s=2 * timeout_s + 10)
+    try:
+        return agents.call(function, arguments, ranks=agent_of_rank, timeout_s=2 * timeout_s + 10)
+    except AgentError as error:
+        raise _blame(error, agent_of_rank) from error
 
 
 def seat_agents(placement: Sequence[str], hosts: Sequence[str]) -> list[int]:

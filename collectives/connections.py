@@ -25,6 +25,7 @@ class Connection:
         src, dst: ranks.
         group: members of the process group that it was made for.
         src_address, sport, dst_address, dport: its 5-tuple in this direction (TCP).
+        copy: number among the connections of this pair in this group.
         sent_bytes: payload that `src` has sent on it, without retransmissions.
         retransmitted_bytes: payload that it had to send again.
     """
@@ -38,6 +39,7 @@ class Connection:
     dport: int
     sent_bytes: int
     retransmitted_bytes: int
+    copy: int = 0
 
     def reversed(self) -> Connection:
         """The 5-tuple of the other direction, with the same byte counts."""
@@ -100,6 +102,7 @@ def pair(of_rank: Sequence[Sequence[Mapping[str, Any]]]) -> list[Connection]:
                     dport=far_port,
                     sent_bytes=int(one["sent_bytes"]) - again,
                     retransmitted_bytes=again,
+                    copy=int(one.get("copy", 0)),
                 )
             )
     return sorted(found, key=lambda one: (one.src, one.dst, one.sport))

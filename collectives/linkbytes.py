@@ -46,12 +46,14 @@ class LinkBytes:
         name: `leaf0:u1 > spine1:d0`.
         measured_bytes: what its sending port counted (the receiving one, where the sender's is not readable).
         predicted_bytes: what it should be; None without a known routing.
+        background_bytes: what others sent meanwhile at the rate of the moment before; taken off already.
     """
 
     directed: int
     name: str
     measured_bytes: float
     predicted_bytes: float | None
+    background_bytes: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON object."""
@@ -107,7 +109,9 @@ def measured_bytes(fabric: Fabric, before: PortBytes, after: PortBytes) -> Float
     return found
 
 
-def table(fabric: Fabric, measured: Floats, predicted: Floats | None) -> list[LinkBytes]:
+def table(
+    fabric: Fabric, measured: Floats, predicted: Floats | None, background: Floats | None = None
+) -> list[LinkBytes]:
     """One row for each directed link that was read."""
     return [
         LinkBytes(
@@ -115,6 +119,7 @@ def table(fabric: Fabric, measured: Floats, predicted: Floats | None) -> list[Li
             name=fabric.directed_name(int(row)),
             measured_bytes=float(measured[row]),
             predicted_bytes=None if predicted is None else float(predicted[row]),
+            background_bytes=0.0 if background is None else float(background[row]),
         )
         for row in np.flatnonzero(~np.isnan(measured))
     ]

@@ -32,7 +32,9 @@ class Joined:
         store: where the ranks met; rank 0's serves the others.
         timeout_s: for every operation.
         groups: handle of each process group by its members; all ranks are the first one.
+        copies: handles of groups of all ranks, one for each connection of a pair; the first is that of `groups`.
         members_of: members of the group that a socket belongs to, by the socket's inode; empty for the store.
+        copy_of: which of `copies` a socket belongs to, by its inode; absent is the first.
     """
 
     rank: int
@@ -40,7 +42,9 @@ class Joined:
     store: Store
     timeout_s: float
     groups: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    copies: list[Any] = field(default_factory=list)
     members_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    copy_of: dict[int, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.world_size}"
@@ -69,6 +73,7 @@ def join(
     timeout_s: float,
     backend: str = "gloo",
     groups: Sequence[Sequence[int]] = (),
+    connections: int = 1,
 ) -> Joined:
     """Connect this rank with the others and create the groups.
 
@@ -81,6 +86,7 @@ def join(
         timeout_s: for joining as a whole, and later for every operation.
         backend: torch's name of the backend.
         groups: members of each further group, ascending; the same list on every rank.
+        connections: of each pair of ranks, in the group of all.
 
     Raises:
         GroupError: a group is up already, rank 0 was not found, ranks are missing, or the backend could not connect
@@ -115,7 +121,13 @@ def join(
     try:
         dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=wait)
         joined.groups[everybody] = dist.group.WORLD
+        joined.copies.append(dist.group.WORLD)
         _claim(joined, everybody)
+        for copy in range(1, connections):
+            known = set(joined.members_of)
+            joined.copies.append(dist.new_group(list(everybody), timeout=wait))
+            _claim(joined, everybody)
+            joined.copy_of |= dict.fromkeys(joined.members_of.keys() - known, copy)
         for members in map(tuple, groups):
             if members not in joined.groups:
                 joined.groups[members] = dist.new_group(list(members), timeout=wait)
@@ -139,7 +151,11 @@ def leave() -> None:
 def connections(joined: Joined) -> list[Mapping[str, Any]]:
     """Connections of this rank to other ranks with the members of the group that each belongs to."""
     return [
-        {**vars(one), "group": list(joined.members_of[one.inode])}
+        {
+            **vars(one),
+            "group": list(joined.members_of[one.inode]),
+            "copy": joined.copy_of.get(one.inode, 0),
+        }
         for one in own_connections()
         if joined.members_of.get(one.inode)
     ]

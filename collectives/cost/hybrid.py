@@ -92,6 +92,8 @@ def plan(
     *,
     draws: int = 0,
     seed: int = 0,
+    shares: tuple[Floats, Floats] | None = None,
+    alone_shares: tuple[Floats, Floats] | None = None,
 ) -> Plan:
     """The best split of one message between two halves that run at the same time.
 
@@ -103,6 +105,9 @@ def plan(
         size_bytes: message size.
         draws: port draws; 0 takes the mean load of each link, which is optimistic about collisions.
         seed: of the draws.
+        shares: (2L,) share of the message that each half puts on each directed link, where paths are chosen; no draws
+            are made then.
+        alone_shares: the same for each half alone, where its paths are then other ones.
 
     Raises:
         InputError: a used link has no speed, or the size is not positive.
@@ -110,7 +115,11 @@ def plan(
     """
     if size_bytes <= 0:
         raise InputError(f"hybrid: the message has {size_bytes} bytes; there is nothing to split")
-    loads = [_loads(routing, placement, half, draws, seed) for half in (ring, tree)]
+    loads = (
+        [_loads(routing, placement, half, draws, seed) for half in (ring, tree)]
+        if shares is None
+        else [share[None, :] for share in shares]
+    )
     speed = routing.fabric.directed_gbps
     used = np.flatnonzero((loads[0] + loads[1]).max(axis=0) > 0)
     if np.any(speed[used] == 0):
@@ -119,10 +128,14 @@ def plan(
             f"link {routing.fabric.directed_name(slow)} carries traffic but its speed is not known"
         )
     # Microseconds that each link needs for the whole message, (D, used links).
-    first, second = (load[:, used] * size_bytes * US_PER_BYTE_AT_1_GBPS / speed[used] for load in loads)
+    per_share = size_bytes * US_PER_BYTE_AT_1_GBPS / speed[used]
+    first, second = (load[:, used] * per_share for load in loads)
+    by_itself = [first, second]
+    if alone_shares is not None:
+        by_itself = [share[None, used] * per_share for share in alone_shares]
     alone = (
-        ring.latency_us + float(first.max(axis=1, initial=0.0).mean()),
-        tree.latency_us + float(second.max(axis=1, initial=0.0).mean()),
+        ring.latency_us + float(by_itself[0].max(axis=1, initial=0.0).mean()),
+        tree.latency_us + float(by_itself[1].max(axis=1, initial=0.0).mean()),
     )
     share, time_us = _solve(first, second, ring.latency_us, tree.latency_us)
     best = min(alone)

@@ -10,7 +10,7 @@ from nettune.checks import Finding, Status, exit_code, worst_first
 from nettune.errors import InputError
 from nettune.stats import Interval
 from nettune.units import format_rate, format_size
-from nettune.workflows import linted, placed, probed, structure
+from nettune.workflows import benched, judged, linted, parsed, placed, probed, simulated, structure
 from nettune.workflows import sections as part
 from nettune.workflows.sections import ci, interval
 from reports.document import KeyFigure, Report, Section, Text, Verdict
@@ -36,7 +36,7 @@ _TITLES = {
     "discover": "Discovery",
     "qualify": "Qualification",
     "place": "Placement",
-    "bench": "Communication under each order of ranks",
+    "bench": "Communication measured",
     "train": "Training",
     "sweep": "Sweep",
     "discover-paths": "Paths of source ports",
@@ -54,6 +54,12 @@ def compose(data: Data) -> Report:
         findings = worst_first(Finding.from_json(entry) for entry in data.get("findings", []))
         if "lint" in data:
             return linted.report(data, findings, _meta(data))
+        if "outputs" in data:
+            return parsed.report(data, findings, _meta(data))
+        if "judged" in data:
+            return judged.report(data, findings, _meta(data))
+        if "simulation" in data:
+            return simulated.report(data, findings, _meta(data))
         fabric = Fabric.from_json(data["fabric"]) if "fabric" in data else None
         return Report(
             title=_title(data),
@@ -82,13 +88,19 @@ def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Ite
     elif fabric is not None and "sources" in data:
         yield structure.section(data, fabric, findings)
     elif data["verb"] == "lint":
-        yield probed.lint_section(findings)
+        yield probed.lint_section(findings, data.get("flows", ()))
     elif fabric is not None and ("qualify" in data or findings):
         yield part.qualification(data, fabric, findings)
+    if "drains" in data:
+        yield judged.section(data["drains"], data["files"])
     if fabric is not None and "placements" in data:
         yield placed.section(data, fabric)
     if "comparison" in data:
         yield part.comparison(data)
+    if "fit" in data:
+        yield benched.fit_section(data["fit"])
+    if "bench" in data:
+        yield benched.section(data["bench"])
     if "second" in data:
         yield part.second(data["second"])
     if "sweep" in data:
@@ -108,6 +120,8 @@ def _title(data: Data) -> str:
 
 
 def _subtitle(data: Data, fabric: Fabric | None) -> str:
+    if "launcher" in data:
+        return f"{data.get('bench', {}).get('ranks', 'no')} ranks started by {data['launcher']}"
     if fabric is None:
         return "ranks on this machine's loopback, no fabric between them"
     rate = data["link_rate_gbps"]
@@ -146,6 +160,8 @@ def _summary(data: Data) -> list[KeyFigure]:
             details.append(f"{gain.median:.1f}x {AGAINST}'s ({gain.lo:.1f} to {gain.hi:.1f})")
         label = f"busbw, {format_size(data['busbw_bytes'])}" if "busbw_bytes" in data else "busbw"
         figures.append(KeyFigure(label, format_rate(ours.median), ", ".join(details)))
+    if "bench" in data:
+        figures += benched.figures(data["bench"])
     train = data.get("train", {})
     if "change" in train:
         points, ratio = ci(train["change"]["mfu_delta_points"]), ci(train["change"]["step_time_ratio"])

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
-from nettune.lab import Lab, LabSpec
 from nettune.qualify.bundle import read
 from nettune.qualify.drains import decide
 from nettune.qualify.outputs import files
@@ -31,13 +28,6 @@ SCATTERED = ["h5", "h2", "h7", "h2", "h0", "h5", "h3"]
 # Rank 0 on a host that every sort puts last; ranks of one host together, not equally many.
 HOST_BY_HOST = ["h7", "h7", "h1"]
 
-AGENT = """#!/bin/sh
-# stands for ssh: options, HOST, and the words of a command for the shell there
-while case "$1" in -*) true ;; *) false ;; esac; do shift; done
-host=$1
-shift
-exec nsenter --net="/run/netns/$host" --uts="/run/uts/$host" sh -c "$*"
-"""
 MPI_PROGRAM = """
 import socket
 from mpi4py import MPI
@@ -53,40 +43,10 @@ said = (os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"], 
 sys.stdout.write(f"rank {'/'.join(said)}\\n")
 sys.stdout.flush()
 """
-SLURM_CONF = """
-ClusterName=lab
-SlurmctldHost=h0({controller})
-AuthType=auth/munge
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation=/run/slurm/state
-SlurmctldPidFile=/run/slurm/slurmctld.pid
-SlurmctldLogFile=/run/slurm/slurmctld.log
-SlurmdSpoolDir=/run/slurm/%n
-SlurmdPidFile=/run/slurm/%n.pid
-SlurmdLogFile=/run/slurm/%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-MpiDefault=none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SlurmdParameters=config_overrides
-ReturnToService=2
-{nodes}
-PartitionName=all Nodes=ALL Default=YES
-"""
-
-
-@pytest.fixture(scope="module")
-def lab():
-    """Eight hosts on four leaves."""
-    with Lab.up(LabSpec(name="wr"), bound=True) as up:
-        yield up
 
 
 @pytest.fixture
-def folder(lab, tmp_path):
+def folder(lab, agent, tmp_path):
     """The function that writes every launcher's files for a map of the lab's hosts; returns their folder."""
 
     def write(hosts):
@@ -99,8 +59,6 @@ def folder(lab, tmp_path):
         files, refused = launcher_files(Placement.of_hosts(fabric, hosts), fabric)
         for name, content in files.items():
             (tmp_path / name).write_text(content, encoding="utf-8")
-        (tmp_path / "agent").write_text(AGENT, encoding="utf-8")
-        (tmp_path / "agent").chmod(0o755)
         return tmp_path, refused
 
     return write
@@ -183,61 +141,6 @@ def test_torchrun_numbers_ranks_by_the_map(lab, folder):
     assert [one[3] for one in said] == HOST_BY_HOST
     assert said[0] == ["rank 0", "3", "0", "h7", "it's one  word"]
     assert [one[2] for one in said] == ["0", "1", "0"]
-
-
-@pytest.fixture(scope="module")
-def slurm(lab, tmp_path_factory):
-    """Slurm on the lab: a controller on h0, a daemon on every host; SLURM_CONF of it."""
-    for program, package in (
-        ("munged", "munge"),
-        ("slurmctld", "slurm-wlm"),
-        ("slurmd", "slurm-wlm"),
-        ("srun", "slurm-wlm"),
-    ):
-        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None:
-            pytest.skip(f"needs {program}: Debian package {package}")
-    if lab.rootless or int(Path("/proc/self/uid_map").read_text(encoding="ascii").split()[2]) < 1 << 16:
-        pytest.skip("needs root outside of user namespaces: Slurm's daemons and munge change users")
-    address = {end.node: end.address for link in lab.wiring.links for end in link.ends}
-    conf = tmp_path_factory.mktemp("slurm") / "slurm.conf"
-    nodes = "\n".join(f"NodeName={host} NodeAddr={address[host]} CPUs=4" for host in lab.hosts)
-    conf.write_text(SLURM_CONF.format(controller=address["h0"], nodes=nodes), encoding="utf-8")
-    prepare = "mkdir -p /run/munge /run/slurm/state; head -c 128 /dev/urandom >/run/munge/key; chmod 400 /run/munge/key"
-    run(lab, "h0", ["sh", "-c", prepare])
-    munged = ["munged", "--foreground", "--key-file=/run/munge/key", "--seed-file=/run/munge/seed",
-              "--pid-file=/run/munge/pid", "--num-threads=2"]  # fmt: skip
-    daemons = [("h0", munged), ("h0", ["slurmctld", "-D", "-i"])]
-    daemons += [(host, ["slurmd", "-D", "-N", host]) for host in lab.hosts]
-    started = []
-    try:
-        for host, words in daemons:
-            argv = ["env", f"SLURM_CONF={conf}", f"PATH={os.environ['PATH']}:/usr/sbin", *words]
-            null = subprocess.DEVNULL
-            argv = lab.launcher().argv(host, argv)
-            started.append(
-                subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, start_new_session=True)
-            )
-            if words is munged:
-                wait_for(lab, ["sh", "-c", "munge -n | unmunge"])
-        wait_for(
-            lab,
-            ["sh", "-c", f'[ "$(sinfo -h -N -t idle -o %n | wc -l)" = {len(lab.hosts)} ]'],
-            SLURM_CONF=conf,
-        )
-        yield conf
-    finally:
-        for daemon in reversed(started):
-            os.killpg(daemon.pid, signal.SIGKILL)
-            daemon.wait()
-
-
-def wait_for(lab, argv, **env):
-    """Wait until a command succeeds on h0."""
-    deadline = time.monotonic() + 20
-    words = [f"{key}={value}" for key, value in env.items()]
-    while (done := lab.exec("h0", ["env", *words, *argv], timeout_s=10)).returncode:
-        assert time.monotonic() < deadline, done.stderr
-        time.sleep(0.1)
 
 
 def test_slurm_puts_tasks_where_the_hostfile_says(lab, folder, slurm):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collectives.backends import torch_backend
+from collectives.backends.operations import Collective
 
-_RIGHT = torch_backend._AllReduce.prepare
+_RIGHT = Collective.prepare
 
 
 def spoil():
     """From now on this rank contributes zeros."""
 
     def prepare(self):
-        self._buffer.zero_()
+        self.data.zero_()
 
-    torch_backend._AllReduce.prepare = prepare  # type: ignore[method-assign]
+    Collective.prepare = prepare  # type: ignore[method-assign]
 
 
 def mend():
     """Undo `spoil`."""
-    torch_backend._AllReduce.prepare = _RIGHT  # type: ignore[method-assign]
+    Collective.prepare = _RIGHT  # type: ignore[method-assign]

@@ -95,33 +95,79 @@ def test_step_of_a_pipeline_job(agents):
     assert all(ends[one.dport, one.sport].src == one.dst for one in connections)
 
 
-def test_all_reduce_by_a_subgroup_alone(agents):
-    """The work function itself: only members are asked, times come back for the timed repeats."""
-    with joined(agents, groups=[[1, 3]]):
-        kwargs = {"size_bytes": MIB, "repeats": 2, "warmup": 1, "group": [1, 3]}
-        results = agents.call(BACKEND + "all_reduce", kwargs, ranks=[1, 3])
-        assert [len(result["times_s"]) for result in results] == [2, 2]
-        with pytest.raises(AgentError, match=r"no group of ranks \[1, 3\] here"):
-            agents.call(BACKEND + "all_reduce", kwargs, ranks=[0])
+def phase(size_bytes, op="all_reduce", members=(0, 1, 2, 3), **more):
+    return {"name": "x", "op": op, "size_bytes": size_bytes, "groups": [list(members)], **more}
 
 
-def test_wrong_sum_is_an_error(agents):
-    """When one rank adds other numbers than it should, some rank says that values are wrong."""
-    with joined(agents):
-        # Rank 0 contributes a message of its own (zeros): the others' sums cannot be right.
+def test_all_reduce_by_a_subgroup(agents):
+    """Ranks that are in no group of a phase wait for the others; times come back for the timed repeats."""
+    with joined(agents, groups=[[1, 3]]) as ranks:
+        times = ranks.step([phase(MIB, members=[1, 3])], repeats=2, warmup=1)
+        assert [len(own) for own in times.total_s] == [2] * 4
+        assert times.wrong == 0
+
+
+def test_wrong_sums_are_counted(agents):
+    """When one rank adds other numbers than it should, the ranks say how many of their values are wrong."""
+    with joined(agents) as ranks:
+        # Rank 0 contributes a message of its own (zeros): no rank's sums can be right, but where it would add 0.
         agents.call("site:addsitedir", {"sitedir": str(Path(__file__).parent)}, ranks=[0])
         agents.call("collectives_spoil:spoil", {}, ranks=[0])
-        with pytest.raises(AgentError, match="values of the result are wrong"):
-            agents.call(BACKEND + "all_reduce", {"size_bytes": MIB})
+        wrong = ranks.step([phase(MIB)], repeats=1).wrong
         agents.call("collectives_spoil:mend", {}, ranks=[0])
+        items = MIB // 4
+        assert wrong == 4 * (items - -(-items // 251))
+        assert ranks.step([phase(MIB)], repeats=1).wrong == 0
+
+
+ALL_OPS = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"]
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "half", "bfloat16", "int32", "int64", "uint8"])
+def test_every_operation_of_the_library(agents, dtype):
+    """Torch's own collectives give right values for every type; so does a schedule."""
+    with joined(agents) as ranks:
+        for op in ALL_OPS:
+            assert ranks.step([phase(64 << 10, op, dtype=dtype)], repeats=1).wrong == 0, op
+        ring = {"schedule": {"name": "ring"}, "dtype": dtype}
+        assert ranks.step([phase(64 << 10, **ring)], repeats=1).wrong == 0
+
+
+def test_connections_of_a_pair_are_told_apart(agents):
+    """Each channel of a schedule uses the connection that routes name, or that of its number."""
+    schedule = {"schedule": {"name": "ring", "options": {"channels": 2}}}
+    with joined(agents, connections=3) as ranks:
+        before = {(one.src, one.dst, one.copy): one.sent_bytes for one in ranks.connections()}
+        assert len(before) == 3 * 12
+        ranks.step([phase(MIB, **schedule)], repeats=1)
+        chosen = [[rank, (rank + 1) % 4, channel, 2] for rank in range(4) for channel in range(2)]
+        ranks.step([phase(2 * MIB, **schedule, routes=chosen)], repeats=1)
+        sent = {
+            (one.src, one.dst, one.copy): one.sent_bytes - before[one.src, one.dst, one.copy]
+            for one in ranks.connections()
+        }
+    carried = {copy: [sent[rank, (rank + 1) % 4, copy] for rank in range(4)] for copy in range(3)}
+    for copy, expected in ((0, 0.75 * MIB), (1, 0.75 * MIB), (2, 3 * MIB)):
+        assert all(expected <= one <= expected + 8192 for one in carried[copy])
+
+
+def test_a_cap_is_kept(agents):
+    """Paced connections send no faster: 1 MiB at 8 MiB a second takes at least a tenth of a second less burst."""
+    with joined(agents) as ranks:
+        ranks.cap_rate(8 * MIB)
+        times = ranks.step([phase(2 * MIB, schedule={"name": "ring"})], repeats=2, warmup=1)
+    assert min(times.job_s) > 0.25
 
 
 @pytest.mark.parametrize(
     ("function", "kwargs", "message"),
     [
-        ("all_reduce", {"size_bytes": 6}, "no multiple of 4"),
-        ("all_reduce", {"size_bytes": 0}, "no multiple of 4"),
-        ("all_reduce", {"size_bytes": 8, "group": [0, 1]}, "no group of ranks"),
+        ("step_traffic", {"phases": [phase(6)]}, "no multiple of 4"),
+        ("step_traffic", {"phases": [phase(0)]}, "no multiple of 4"),
+        ("step_traffic", {"phases": [phase(8, "all_gather")]}, "no multiple of 4 blocks"),
+        ("step_traffic", {"phases": [phase(8, dtype="float8")]}, "'float8' is not known"),
+        ("step_traffic", {"phases": [{**phase(8), "groups": [[0, 1], [2, 3]]}]}, "no group of ranks"),
+        ("step_traffic", {"phases": [phase(8, schedule={"name": "bush"})]}, "no schedule 'bush'"),
         ("step_traffic", {"phases": [{"name": "x", "op": "gossip", "size_bytes": 4}]}, "'gossip' is not"),
         (
             "init_group",
