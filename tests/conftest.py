@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import tempfile
 import time
 import uuid
@@ -38,6 +39,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def pytest_configure() -> None:
     """Mark this run in the environment, which every process that a test starts inherits."""
     os.environ[TOKEN_NAME] = uuid.uuid4().hex
+    # A shell starts its background jobs, as `make test` does half of the tests, deaf to SIGINT; children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from collectives.nccl.causes import CAUSES, Kind
 from collectives.nccl.explain import Case, Explained, explain
 from collectives.nccl.symptoms import Observed, Symptom, observe
-from collectives.nccl.testoutput import Verdict
+from collectives.nccl_tests.outcome import Outcome
 from nettune.checks import Finding, Status
 from nettune.elements import ElementId
 
@@ -74,7 +74,7 @@ def _unfinished(file: str, size: str) -> Finding:
         check="nccl-test-unfinished",
         status=Status.UNKNOWN,
         where=ElementId.fabric(),
-        what=f"{file}: the output of nccl-tests {Verdict.UNFINISHED}{after}",
+        what=f"{file}: the output of nccl-tests {Outcome.UNFINISHED}{after}",
         evidence={"file": file, "last_size": size},
         fix="Give the whole output, with stderr; if it hung, take stacks of all ranks (py-spy dump, gdb).",
     )
@@ -133,11 +133,13 @@ def _derived(seen: Observed) -> list[Symptom]:
     """Symptoms that no single line shows: sockets in place of RDMA, RDMA without GPUDirect."""
     found = []
     for host, networks in seen.networks.items():
-        chosen = networks.get("chosen Socket") or networks.get("Socket")
-        rdma = "chosen IB" in networks or "chosen IBext" in networks
-        if chosen is None or rdma or seen.nodes == 1:
+        chosen = [name for name in networks if name.startswith("chosen ")]
+        # Sockets are listed beside whatever is then chosen, which may be a plugin: AWS Libfabric, gIB, IBext_v8.
+        place = networks.get("chosen Socket" if chosen else "Socket")
+        rdma = any(name.startswith("chosen IB") for name in chosen)
+        if place is None or rdma or seen.nodes == 1:
             continue
-        found.append(_made(seen, Kind.SOCKET_FALLBACK, chosen, host))
+        found.append(_made(seen, Kind.SOCKET_FALLBACK, place, host))
     for (host, _), process in seen.processes.items():
         if process.connections and not process.direct and process.first_connection is not None:
             found.append(_made(seen, Kind.NO_GPU_DIRECT, process.first_connection, host))

@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from collectives.nccl.causes import Kind, kind_of_status
-from collectives.nccl.testoutput import TestOutput, Verdict
+from collectives.nccl_tests.outcome import Outcome, first_sign, outcome, own_failures, worst, wrong_rows
+from collectives.nccl_tests.text import TextParser
 from nettune.elements import ElementId
 from nettune.errors import InputError
 from topology.naming import element_name
@@ -21,6 +22,8 @@ from topology.readers.nccl_log import comm_events, events, tokenize, trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from collectives.nccl_tests.result import Run
 
 _MOST_KEPT = 64
 """Symptoms of one kind that are kept; all are counted."""
@@ -133,14 +136,12 @@ def observe(logs: Iterable[tuple[str, Iterable[str]]]) -> Observed:
     seen = Observed()
     for name, lines in logs:
         seen.files.append(name)
-        test = TestOutput()
-        sign: events.Other | None = None
+        test = TextParser()
         for event in tokenize(lines):
             if isinstance(event, events.Other):
                 _other(seen, name, event)
-                if not event.level and test.take(event.text):
-                    seen.told += 1
-                    sign = sign or (event if test.verdict in _TEST_KINDS else None)
+                if not event.level:
+                    test.feed(event.text, event.line)
                 continue
             seen.told += 1
             if type(event) in _QUIET:
@@ -148,25 +149,34 @@ def observe(logs: Iterable[tuple[str, Iterable[str]]]) -> Observed:
             _learn(seen, name, event)
             for kind, figures, peer, nic in _signs(event):
                 _keep(seen, name, event, kind, figures, peer, nic)
-        _learn_of_test(seen, name, test, sign)
+        _learn_of_tests(seen, name, test.close())
     return seen
 
 
 _TEST_KINDS = {
-    Verdict.WRONG: Kind.WRONG_DATA,
-    Verdict.MISSED: Kind.TEST_MISSED,
-    Verdict.FAILED: Kind.TEST_FAILED,
+    Outcome.WRONG: Kind.WRONG_DATA,
+    Outcome.MISSED: Kind.TEST_MISSED,
+    Outcome.FAILED: Kind.TEST_FAILED,
 }
 
 
-def _learn_of_test(seen: Observed, file: str, test: TestOutput, sign: events.Other | None) -> None:
-    if sign is not None:
-        figures = {"reason": test.failure, "rows": [list(row) for row in test.wrong[:4]]}
-        _keep(seen, file, sign, _TEST_KINDS[test.verdict], figures, "", "")
-    if test.verdict is Verdict.UNFINISHED:
-        seen.unfinished[file] = test.last_size
-    # The list of ranks is of the whole job.
-    seen.nodes = max(seen.nodes, len(test.hosts))
+def _learn_of_tests(seen: Observed, file: str, runs: list[Run]) -> None:
+    """The worst run counts."""
+    run = worst(runs)
+    found = outcome(run)
+    if found in _TEST_KINDS:
+        failures = own_failures(run)
+        rows = [[str(row.size_bytes), f"{wrong:g}"] for row, wrong in wrong_rows(run)[:4]]
+        figures = {"reason": failures[0].text if failures else "", "rows": rows}
+        line = events.Other(first_sign(run), events.NOBODY, "", "", "")
+        _keep(seen, file, line, _TEST_KINDS[found], figures, "", "")
+    if found is Outcome.UNFINISHED:
+        seen.unfinished[file] = str(run.rows[-1].size_bytes) if run.rows else ""
+    for one in runs:
+        if outcome(one) is not Outcome.NO_OUTPUT:
+            seen.told += max(1, len(one.devices) + len(one.rows))
+            # The list of ranks is of the whole job.
+            seen.nodes = max(seen.nodes, len(one.hosts))
 
 
 def _other(seen: Observed, file: str, event: events.Other) -> None:

@@ -49,6 +49,8 @@ _LAUNCHERS = (
     # srun
     re.compile(r"srun: error: (?P<host>\S+): tasks? (?P<rank>\d{1,7})[\d,-]*: (?P<why>.{1,200})"),
 )
+_HINTS = ("Test ", "Invalid number", "noticed that", "Process name:", "RUNNING AT", "srun: error", "USAGE: ")
+"""Of which every line of a failure has one, but for `_ERROR`."""
 _FOLLOWS = ": Terminated"
 """What srun says of the ranks that it ends because another one died."""
 _USAGE = re.compile(r"USAGE: (\S+_perf)\b")
@@ -82,7 +84,9 @@ def failure(text: str, line: int, rank: int | None, devices: Sequence[Device]) -
         rank: out of a label.
         devices: by which a process id becomes a rank.
     """
-    begin = cut(text, [device.host for device in devices])
+    if not any(map(text.__contains__, _HINTS)) and _ERROR.match(text) is None:
+        return None  # nearly all lines, of which a log may have millions
+    begin = cut(text, [device.host for device in devices]) if "Test " in text else None
     if begin is not None and (own := _OWN.match(text, begin)) is not None:
         kind = (own["kind"] or "timeout").lower()
         why = own["why"] if own["kind"] else f"no progress for {own['seconds']} s"

@@ -15,6 +15,8 @@ _LABELS = (
     # Hydra -prepend-rank `[0] `
     re.compile(r"\[(?P<rank>\d{1,7})\] "),
 )
+_FIRST = tuple("0123456789[ \t")
+"""What every label begins with."""
 
 
 def unlabelled(line: str) -> tuple[str, int | None]:
@@ -23,6 +25,8 @@ def unlabelled(line: str) -> tuple[str, int | None]:
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     rank = None
+    if not text.startswith(_FIRST):
+        return text, None
     for label in _LABELS:
         found = label.match(text)
         if found is not None:

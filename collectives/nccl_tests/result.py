@@ -175,6 +175,14 @@ class Run:
         return bad or self.average_ok is False or bool(self.failed_words) or self.wrong > 0
 
     @property
+    def checked(self) -> bool:
+        """Every row was checked, in at least one half (alltoall and sendrecv are not checked in place)."""
+        halves = [
+            [half.wrong is not None or half.error is not None for half in row.halves] for row in self.rows
+        ]
+        return self.options.get("validation", 1) != 0 and bool(halves) and all(map(any, halves))
+
+    @property
     def ended(self) -> bool:
         """The footer is there."""
         return self.average is not None

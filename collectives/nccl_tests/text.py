@@ -33,6 +33,7 @@ _REDUCED = re.compile(r"# Reducing maxBytes to (\d{1,20}) due to memory limitati
 _BOUNDS = re.compile(r"# Out of bounds values\s*:\s*(\d\S{0,30})\s+(OK|FAILED)\s*")
 _AVERAGE = re.compile(r"# Avg bus bandwidth\s*:\s*(\d\S{0,30})(?:\s+(OK|FAILED))?\s*")
 _ELIDED = re.compile(r"\s*(?:\.\.\.|…|\[\.\.\.\]|# ?\.\.\..*)\s*")
+_DOTS = ("...", "…", "[...]")
 _NCCL_LINE = re.compile(r"\b[NR]CCL (?:INFO|WARN|TRACE|version)\b")
 _PLAIN_NUMBER = re.compile(r"\d{1,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _MOST_LOG = 50_000
@@ -68,9 +69,9 @@ class TextParser:
         """The run that is being read."""
         return self.runs[-1]
 
-    def feed(self, line: str) -> list[Row]:
-        """Take one line; the rows that it completes."""
-        self._number += 1
+    def feed(self, line: str, number: int | None = None) -> list[Row]:
+        """Take one line, the next one or that of a number; the rows that it completes."""
+        self._number = self._number + 1 if number is None else number
         text, rank = unlabelled(line[:_LONGEST_LINE])
         begin = failures.cut(text, self.run.hosts) if "Test " in text else None
         rows = self._row(text if begin is None else text[:begin])
@@ -120,21 +121,22 @@ class TextParser:
             self.run.bad_lines.append((begun.line, text[:120]))
 
     def _told(self, text: str, rank: int | None) -> None:
-        if _NCCL_LINE.search(text) is not None:
+        if "CCL " in text and _NCCL_LINE.search(text) is not None:
             self._logged(text)
             return
         found = failures.failure(text, self._number, rank, self.run.devices)
         if found is not None:
             self.run.failures.append(found)
             return
-        if not text.lstrip().startswith(("#", "rccl-tests")):
-            if (named := _PROGRAM.search(text)) is not None:
-                self._program = named[1]
-            elif (named := _NAMED.search(text)) is not None:
-                self._program = f"{named[1]}_perf"
+        comment = text.lstrip()
+        if comment.startswith(("#", "rccl-tests")):
+            self._comment(comment)
+        elif "_perf" in text and (named := _PROGRAM.search(text)) is not None:
+            self._program = named[1]
+        elif "run_nccl_tests" in text and (named := _NAMED.search(text)) is not None:
+            self._program = f"{named[1]}_perf"
+        elif comment.startswith(_DOTS):
             self.run.elided += _ELIDED.fullmatch(text) is not None
-            return
-        self._comment(text.lstrip())
 
     def _logged(self, text: str) -> None:
         if (version := _NCCL_VERSION.search(text)) is not None and not self.run.nccl_version:

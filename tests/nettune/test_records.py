@@ -120,6 +120,7 @@ def test_secrets_are_not_recorded():
     """Variables of the network stay, everything that looks like a secret goes."""
     environment = {
         "NCCL_IB_HCA": "mlx5",
+        "SLURM_JWT": "x",
         "SLURM_JWT_TOKEN": "x",
         "AWS_SECRET": "y",
         "HOME": "/h",

@@ -183,13 +183,34 @@ def test_wrong_data_comes_before_everything_else() -> None:
 
 def test_a_test_without_an_end_is_no_pass() -> None:
     """Hung, killed or cut: UNKNOWN, with the last size; an error of the network before it is the cause."""
-    text = "# nThread 1 nGpus 8\n  1024  256  float  sum  -1  10.0  0.1  0.2  0  10.0  0.1  0.2  0\n"
+    text = "# nThread 1 nGpus 8 minBytes 1024 maxBytes 2048 step: 2(factor)\n  1024  256  float  sum  -1  10.0  0.1  0.2  0  10.0  0.1  0.2  0\n"
     [alone] = lint(text)
     assert (alone.status, alone.check, exit_code([alone])) == (Status.UNKNOWN, "nccl-test-unfinished", 2)
     assert "after the row of 1,024 bytes" in alone.what
     assert lint(text + completion("a", "10:10:00", "10.0.0.2"))[0].check == "nccl-retry-exceeded"
     failed = "  2048 512 float sum -1vm: Test NCCL failure common.cu:5 'remote process exited / '\n .. vm pid 7: Test failure x\n"
-    assert lint(text + failed)[0].what.endswith("(Test NCCL failure common.cu:5 'remote process exited / ')")
+    assert lint(text + failed)[0].what.endswith("(NCCL: remote process exited)")
+
+
+def test_a_launcher_and_a_name_alone_are_no_test() -> None:
+    """A job's log with a dead task and a script's word of all_reduce_perf has no verdict of nccl-tests."""
+    text = "+ srun all_reduce_perf -g 8\nsrun: error: g1: task 3: Exited with exit code 1\n# FAILED\n"
+    assert [one.check for one in lint(text)] == ["nccl-log"]
+
+
+def test_of_several_runs_in_a_file_the_worst_counts() -> None:
+    """A sound run after one with wrong data hides nothing; the line is the wrong row's."""
+    head = "# nThread 1 nGpus 8 minBytes 1024 maxBytes 1024 step: 2(factor)\n"
+    row = "  1024  256  float  sum  -1  10.0  0.1  0.2  {}  10.0  0.1  0.2  0\n"
+    end = "# Out of bounds values : {}\n# Avg bus bandwidth    : 0.2\n"
+    wrong, sound = head + row.format(7) + end.format("1 FAILED"), head + row.format(0) + end.format("0 OK")
+    for text, line in ((wrong + sound, 2), (sound + wrong, 6)):
+        [found] = lint(text)
+        assert (found.check, found.evidence["rows"], found.evidence["line"]) == (
+            "nccl-wrong-data",
+            [["1024", "7"]],
+            line,
+        )
 
 
 def test_the_topology_file_in_use_is_told() -> None:
@@ -215,7 +236,7 @@ def test_one_node_says_nothing_of_the_network() -> None:
     ranks = "# nThread 1 nGpus 2\n" + "".join(
         f"#  Rank  {r} Pid 7 on a device  {r} [0x02] GPU\n" for r in range(2)
     )
-    end = "# Out of bounds values : 0 OK\n"
+    end = "# Out of bounds values : 0 OK\n# Avg bus bandwidth : 0\n"
     assert lint(ranks + SOCKET.format(host="a") + end)[0].status is Status.PASS
     two = ranks + "#  Rank  2 Pid 7 on b device  0 [0x02] GPU\n"
     assert lint(two + SOCKET.format(host="a") + end)[0].check == "nccl-socket-fallback"
@@ -482,10 +503,14 @@ def test_sockets_in_place_of_rdma() -> None:
     assert "b has RDMA" in what
 
 
-def test_rdma_beside_a_socket_line_is_no_fallback() -> None:
-    """`Using network IB` decides."""
-    text = SOCKET.format(host="a").splitlines(keepends=True)[0] + "a:10:10 [0] NCCL INFO Using network IB\n"
+@pytest.mark.parametrize("network", ["IB", "IBext_v8", "AWS Libfabric", "gIB"])
+def test_what_was_chosen_beside_a_socket_line_decides(network: str) -> None:
+    """NCCL lists its sockets and then takes RDMA or a plugin: no fall-back. Another host that takes sockets is one."""
+    listed = SOCKET.format(host="a").splitlines(keepends=True)[0]
+    text = f"{listed}a:10:10 [0] NCCL INFO Using network {network}\n"
     assert lint(text)[0].status is Status.PASS
+    first = lint(text + SOCKET.format(host="b") + NODES.format(nodes=2))[0]
+    assert (first.check, str(first.where)) == ("nccl-socket-fallback", "host/b")
 
 
 def test_nics_of_two_link_layers_alone_are_a_warning() -> None:

@@ -1,4 +1,4 @@
-"""5,000 mutated files of settings and logs: findings or one line of error, never a traceback (NETTUNE_FUZZ for more)."""
+"""2,000 mutated files of settings and logs: findings or one line of error, never a traceback (NETTUNE_FUZZ for more)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nettune.errors import InputError
 from topology.builder import FabricBuilder
 from topology.fabric import Fabric, NodeKind
 
-COUNT = int(os.environ.get("NETTUNE_FUZZ", "5000"))
+COUNT = int(os.environ.get("NETTUNE_FUZZ", "2000"))
 
 
 def load_mutants() -> ModuleType:
