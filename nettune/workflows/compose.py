@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from nettune.checks import Finding, Status, exit_code, worst_first
 from nettune.errors import InputError
 from nettune.stats import Interval
 from nettune.units import format_rate, format_size
-from nettune.workflows import benched, judged, linted, parsed, placed, probed, simulated, structure
+from nettune.workflows import benched, placed, probed, structure
 from nettune.workflows import sections as part
 from nettune.workflows.sections import ci, interval
 from reports.document import KeyFigure, Report, Section, Text, Verdict
@@ -31,6 +32,8 @@ _BASELINES = (
 )
 _MEASURED = {"comparison", "placements", "sweep", "train"}
 """Results of which the notes on method speak."""
+_WHOLE = {"lint": "linted", "outputs": "parsed", "judged": "judged", "simulation": "simulated"}
+"""Key of results that are a report of their own -> the module that makes it, loaded only then."""
 _TITLES = {
     "demo": "nettune demo: an emulated fabric, qualified, placed, tuned and trained on",
     "discover": "Discovery",
@@ -52,14 +55,12 @@ def compose(data: Data) -> Report:
     """
     with readable():
         findings = worst_first(Finding.from_json(entry) for entry in data.get("findings", []))
-        if "lint" in data:
-            return linted.report(data, findings, _meta(data))
-        if "outputs" in data:
-            return parsed.report(data, findings, _meta(data))
-        if "judged" in data:
-            return judged.report(data, findings, _meta(data))
-        if "simulation" in data:
-            return simulated.report(data, findings, _meta(data))
+        for key, module in _WHOLE.items():
+            if key in data:
+                report: Report = import_module(f"nettune.workflows.{module}").report(
+                    data, findings, _meta(data)
+                )
+                return report
         fabric = Fabric.from_json(data["fabric"]) if "fabric" in data else None
         return Report(
             title=_title(data),
@@ -92,6 +93,8 @@ def _sections(data: Data, fabric: Fabric | None, findings: list[Finding]) -> Ite
     elif fabric is not None and ("qualify" in data or findings):
         yield part.qualification(data, fabric, findings)
     if "drains" in data:
+        from nettune.workflows import judged
+
         yield judged.section(data["drains"], data["files"])
     if fabric is not None and "placements" in data:
         yield placed.section(data, fabric)
