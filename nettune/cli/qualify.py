@@ -89,7 +89,10 @@ def register(app: typer.Typer) -> None:
         max_drain: Annotated[
             str,
             typer.Option(
-                "--max-drain", help="Above this share of the hosts, or a whole leaf, none is drained."
+                "--max-drain",
+                metavar="SHARE",
+                help="Above this share of the hosts, or with all hosts of a leaf, none is drained; one host "
+                "always may be, unless this is 0.",
             ),
         ] = "5%",
         write_files: Annotated[
@@ -120,6 +123,8 @@ def register(app: typer.Typer) -> None:
         )
         if (lab is not None) + live + bool(hosts or slurm) + (offline is not None) > 1:
             raise InputError("--lab, --live, --hosts (with --slurm) and --offline exclude each other")
+        if gateways and not hosts:
+            raise InputError("--gateways reaches --hosts over ssh")
         progress = Progress()
         if offline is not None:
             result = qualifying.qualify_bundle(offline, judging, runs, progress)

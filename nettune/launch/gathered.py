@@ -93,9 +93,13 @@ def gathered(
         # Before anything is imported. What the launcher knows speaks MPI and has threads; the other one reports.
         child = os.fork()
         if not child:
+            # In a session of its own: launchers end a job by signals to its processes, and this one has to report that.
+            os.setsid()
             return _agents(me, listener, timeout_s)
         port = listener.getsockname()[1]
         listener.close()
+    # Standard output belongs to the one that reports.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
         _serve(me, meeting_point(me, port), preload, timeout_s)
     except NettuneError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import json
@@ -157,7 +158,7 @@ class Part:
         resume: go on with the part that is there.
 
     Raises:
-        InputError: there is a part and `resume` was not asked for, or it is of other hosts.
+        InputError: there is a part and `resume` was not asked for, or it is of other hosts or still being written.
         NettuneError: it cannot be written.
     """
 
@@ -179,6 +180,13 @@ class Part:
             self._file: IO[bytes] = self.path.open("r+b" if there else "xb")
         except OSError as error:
             raise NettuneError(f"cannot write {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._file.close()
+            raise InputError("another collection is writing it", self.path) from error
+        except OSError:
+            pass  # a file system without locks
         if there:
             self._go_on(hosts)
         # Its end marks are written by `finish` alone.

@@ -17,8 +17,9 @@ from topology.capture import HostCapture
 from topology.fabric import Fabric
 
 MAX_DRAIN = 0.05
-"""Share of the hosts; the first host may always be drained."""
+"""Share of the hosts; one host may always be drained, unless the share is 0."""
 
+_LONGEST = 200
 _SWITCH = re.compile(rf"[^/:\s{UNPRINTABLE}]{{1,253}}")
 
 Leaves = Mapping[str, Mapping[str, str]]
@@ -86,7 +87,7 @@ def decide(
     faults: dict[str, list[Finding]] = defaultdict(list)
     for finding in worst_first(findings):
         if finding.status is Status.FAIL:
-            for host in _hosts_of(finding.where) & known:
+            for host in hosts_of(finding.where) & known:
                 faults[host].append(finding)
     drains = tuple(
         Drain(host, faults[host][0].check, str(faults[host][0].where), faults[host][0].what)
@@ -117,7 +118,8 @@ def withheld_finding(drains: Drains) -> Finding:
     )
 
 
-def _hosts_of(where: ElementId) -> set[str]:
+def hosts_of(where: ElementId) -> set[str]:
+    """The host of an element; both ends of a link."""
     if where.ends is not None:
         return {node for node, _ in where.ends}
     return {where.node} if where.node else set()
@@ -138,6 +140,8 @@ def _common(
     """(element, words) of what most of the faulty hosts have in common: the check, and the switch if there is one."""
     checks = Counter(check for found in faults.values() for check in {one.check for one in found})
     check, failing = checks.most_common(1)[0]
+    if failing == 1 and len(faults) > 1:
+        return str(ElementId.fabric()), f"each for another check: {', '.join(sorted(checks))[:_LONGEST]}"
     words = f"{failing} of them fail {check}"
     on: Counter[str] = Counter()
     for host, found in faults.items():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nettune.checks import Finding, Status
 from nettune.hosts import fold_hosts
-from nettune.qualify.drains import Drain, Drains
+from nettune.qualify.drains import Drain, Drains, hosts_of
 
 DRAIN, EXCLUDE, TAINT, METRICS, EXCLUSIONS = (
     "drain.sh", "exclude.txt", "taint.sh", "nettune.prom", "exclusions.txt",
@@ -26,7 +26,7 @@ _SLURM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 _PLAIN = re.compile(r"[^A-Za-z0-9 .,:;/_%()<>+-]")
 _NOT_IN_TAINT = re.compile(r"[^A-Za-z0-9._-]")
-_SEVERITY = {Status.PASS: 0, Status.WARN: 1, Status.UNKNOWN: 2, Status.FAIL: 3}
+_VALUE = {Status.PASS: 0, Status.WARN: 1, Status.UNKNOWN: 2, Status.FAIL: 3}
 _ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
 
 
@@ -42,14 +42,27 @@ def files(drains: Drains, findings: Sequence[Finding], hosts: Sequence[str], at_
     slurm = [drain for drain in drains.hosts if _SLURM_NAME.fullmatch(drain.host)]
     node = [drain for drain in drains.hosts if _is_node_name(drain.host)]
     folded = fold_hosts(drain.host for drain in slurm) if slurm and not drains.withheld else ""
-    head = ["#!/bin/sh", "# Made by nettune qualify; look at it before it is run.", "set -e"]
+    head = ["#!/bin/sh", "# Made by nettune qualify; look at it before it is run.", "failed=0"]
+    slurm_head = ["# scontrol: needs a Slurm operator; it replaces a reason that is there (sinfo -R)",
+                  "# undo: scontrol update NodeName=NAME State=RESUME"]  # fmt: skip
     return {
-        DRAIN: _script([*head, "# scontrol: needs a Slurm operator"], drains, slurm, _scontrol),
+        DRAIN: _script([*head, *slurm_head], drains, slurm, _scontrol),
         TAINT: _script([*head, f"# undo: kubectl taint nodes NAME {TAINT_KEY}-"], drains, node, _kubectl),
         EXCLUDE: f"--exclude={folded}\n" if folded else "",
         EXCLUSIONS: f"{folded}\n" if folded else "",
         METRICS: _metrics(drains, findings, hosts, at_s),
     }
+
+
+def statuses(findings: Iterable[Finding], hosts: Iterable[str]) -> dict[str, Status]:
+    """Worst status of each host. An UNKNOWN that is not required does not count; a host of which nothing is known is UNKNOWN."""
+    worst: dict[str, Finding] = {}
+    for one in findings:
+        if one.status is not Status.UNKNOWN or one.required:
+            for host in hosts_of(one.where):
+                if host not in worst or one.urgency > worst[host].urgency:
+                    worst[host] = one
+    return {host: worst[host].status if host in worst else Status.UNKNOWN for host in hosts}
 
 
 def _is_node_name(host: str) -> bool:
@@ -61,13 +74,15 @@ def _script(head: Sequence[str], drains: Drains, fit: Sequence[Drain], line: Cal
     lines += [f"# withheld: {_plain(drains.withheld)}"] if drains.withheld else []
     lines += ["# nothing to do"] if not drains.hosts else []
     mark = "# " if drains.withheld else ""
-    lines += [mark + line(drain) for drain in fit]
+    # One name that the scheduler does not know must not keep the others in service.
+    lines += [f"{mark}{line(drain)} || failed=1" for drain in fit]
     kept = set(fit)
     lines += [
         f"# no line for {_plain(drain.host)}: no such name is possible here"
         for drain in drains.hosts
         if drain not in kept
     ]
+    lines.append("exit $failed")
     return "\n".join(lines) + "\n"
 
 
@@ -91,18 +106,17 @@ def _plain(text: str) -> str:
 def _metrics(drains: Drains, findings: Sequence[Finding], hosts: Sequence[str], at_s: float) -> str:
     """The text format of Prometheus, for the textfile collector of node_exporter."""
     worst: dict[tuple[str, str], int] = defaultdict(int)
-    of_host: dict[str, int] = dict.fromkeys(hosts, 0)
+    of_host = statuses(findings, hosts)
     for finding in findings:
-        host, severity = finding.where.node, _SEVERITY[finding.status]
-        if host in of_host and severity:
-            worst[host, finding.check] = max(worst[host, finding.check], severity)
-            of_host[host] = max(of_host[host], severity)
+        if finding.status is not Status.PASS:
+            for host in hosts_of(finding.where) & of_host.keys():
+                worst[host, finding.check] = max(worst[host, finding.check], _VALUE[finding.status])
     drained = set(drains.names)
     scale = "0 pass, 1 warning, 2 unknown, 3 fail"
     lines = _metric(
         "nettune_host_status",
-        f"Worst finding on a host: {scale}.",
-        (({"host": h}, s) for h, s in of_host.items()),
+        f"Worst finding on a host, without unknowns of optional checks: {scale}.",
+        (({"host": host}, _VALUE[status]) for host, status in of_host.items()),
     )
     lines += _metric(
         "nettune_check_status",

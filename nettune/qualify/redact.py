@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from topology.capture import Captured, CaptureState, HostCapture
 
@@ -28,6 +29,7 @@ _FLAG = re.compile(r"(?:^|\s)--?[\w-]*\Z")
 _LONGEST_FLAG = 40
 _SSHPASS = re.compile(r"(\bsshpass\s{1,4}-p\s{0,4})\S+")
 SHORTEST = 8
+_SHORT = 200
 _HINTS = (
     *("akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "hf_", "xox", "eyj", "nvapi-", "sk-"),
     *("aiza", "://", "bearer", "basic", "token", "secret", "passw", "passphrase", "sshpass", "_pass", "_pwd"),
@@ -52,6 +54,10 @@ def without_secrets(text: str) -> str:
     """A text whose keys, tokens and passwords are replaced by `<removed>`."""
     if len(text) < SHORTEST:
         return text
+    return _of_many(text) if len(text) <= _SHORT else _without_secrets(text)
+
+
+def _without_secrets(text: str) -> str:
     low = text.lower()
     if "-----begin " in low:
         text = _BLOCK.sub(GONE, text)
@@ -65,6 +71,10 @@ def without_secrets(text: str) -> str:
         pieces += [text[done:start], _cleaned(text[start:end])]
         done = end
     return "".join([*pieces, text[done:]]) if pieces else text
+
+
+_of_many = lru_cache(maxsize=4096)(_without_secrets)
+"""Most files of a capture have one short line, and thousands of hosts the same."""
 
 
 def _suspect_lines(low: str) -> set[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nettune.checks import Finding, Status, exit_code
@@ -26,7 +27,7 @@ def report(data: Data, findings: Sequence[Finding], meta: Mapping[str, str]) -> 
     judged = data["judged"]
     drains = judged["drains"]
     passed = [f"{check} {count:,}" for check, count in sorted(judged["passed"].items())]
-    parts: list[Part] = [Findings(folded(findings))] if findings else []
+    parts: list[Part] = [Findings([_with_basis(one) for one in folded(findings)])] if findings else []
     parts.append(Text(f"Passed: {', '.join(passed)}." if passed else "No check passed."))
     return Report(
         title="Qualification of hosts by what they say of themselves",
@@ -39,6 +40,14 @@ def report(data: Data, findings: Sequence[Finding], meta: Mapping[str, str]) -> 
         meta=dict(meta),
         verdict=_verdict(judged, findings),
     )
+
+
+def _with_basis(finding: Finding) -> Finding:
+    """With where the expected value comes from behind what to do; findings.jsonl has it apart."""
+    limits = finding.evidence.get("limits", [])
+    numbers = [f"{one['name']} {one['value']:g} {one['unit']} ({one['why']})" for one in limits]
+    basis = "; ".join([*filter(None, [finding.evidence.get("basis")]), *numbers])
+    return replace(finding, fix=f"{finding.fix} [by: {basis}]") if basis else finding
 
 
 def section(drains: Data, files: Mapping[str, str]) -> Section:
@@ -74,6 +83,7 @@ def _verdict(judged: Data, findings: Sequence[Finding]) -> Verdict:
     first = withheld or next(iter(findings), None)
     code = exit_code(findings)
     if first is None or (code == 0 and first.status is Status.UNKNOWN):
-        return Verdict(Status.PASS, f"nothing is wrong with {counted(judged['hosts'], 'host')}")
+        by = counted(len(judged["passed"]), "check")
+        return Verdict(Status.PASS, f"nothing is wrong with {counted(judged['hosts'], 'host')}, by {by}")
     status = {0: Status.WARN, 1: Status.FAIL, 2: Status.UNKNOWN}[code]
     return Verdict(status, f"{first.where}: {first.what}")

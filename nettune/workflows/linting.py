@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from collectives.nccl.environment import Environment, Form, read_file, read_process, read_text
+from collectives.nccl.environment import MAX_BYTES, Environment, Form, read_file, read_process, read_text
 from collectives.nccl.firstcause import lint_logs
 from collectives.nccl.job import Job
 from collectives.nccl.lint_env import lint_environment
@@ -108,10 +108,17 @@ def _finish(run: Run, findings: Sequence[Finding]) -> RunResult:
 def _environment(wanted: Settings) -> Environment:
     form = _form(wanted.form)
     if wanted.source == STDIN:
-        return read_text("<stdin>", sys.stdin.buffer.read().decode("utf-8", "replace"), form)
+        return read_text("<stdin>", _settings_on_stdin(), form)
     if wanted.source is not None:
         return read_file(wanted.source, form)
     return read_process(wanted.pid, socket.gethostname()) if wanted.pid is not None else _own()
+
+
+def _settings_on_stdin() -> str:
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise InputError(f"has more than {MAX_BYTES >> 20} MiB: no settings", "<stdin>")
+    return data.decode("utf-8", "replace")
 
 
 def _own() -> Environment:
@@ -158,6 +165,8 @@ def _open(name: str) -> IO[str]:
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]  # standard input is a TextIOWrapper
         return sys.stdin
     try:
+        if Path(name).is_char_device():  # /dev/zero has no end
+            raise InputError("is a device, no log; give a file, or - for standard input", name)
         return Path(name).open(encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", name) from error

@@ -21,13 +21,13 @@ from nettune.hosts import expand_hosts, named_hosts
 from nettune.lab import Lab
 from nettune.launch import Launcher, create
 from nettune.qualify import drains, outputs
-from nettune.qualify.bundle import MAX_CAPTURE_BYTES, Bundle, judge_bundle, read
+from nettune.qualify.bundle import MAX_CAPTURE_BYTES, judge_bundle, read
 from nettune.qualify.checks import RULES, Context, Settings, read_settings
 from nettune.qualify.collecting import TIMEOUT_S, Ask, Collected, asking, collect
 from nettune.records import write_atomic
 from nettune.workflows import steps
+from nettune.workflows.given import on_lab, read_fabric
 from nettune.workflows.run import Progress, Run, RunResult, open_run, read_results
-from nettune.workflows.verbs import on_lab, read_fabric
 from topology.capture import HostCapture
 from topology.fabric import Fabric
 from topology.naming import element_name
@@ -142,11 +142,13 @@ def _reached(reach: Reach) -> Iterator[tuple[list[str], Ask]]:
     hosts = named_hosts(reach.hosts)
     if reach.hosts and not hosts:
         raise InputError(f"--hosts {reach.hosts[:60]!r} names no host")
+    if reach.lab is not None and reach.slurm:
+        raise InputError("--lab and --slurm exclude each other")
+    if reach.gateways and (not reach.hosts or reach.slurm or reach.lab is not None):
+        raise InputError("--gateways reaches --hosts over ssh")
     lab = Lab.load(reach.lab) if reach.lab is not None else None
     try:
         if reach.gateways:
-            if not reach.hosts or reach.slurm:
-                raise InputError("--gateways reaches --hosts over ssh")
             from nettune.launch.tree import through_gateways
 
             yield (
@@ -179,6 +181,9 @@ def _reached(reach: Reach) -> Iterator[tuple[list[str], Ask]]:
 
 
 def _context(judging: Judging) -> Context:
+    folder = judging.write_files
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InputError("--write-files: is no folder", folder)
     job_env = None
     if judging.job_env is not None:
         told = read_file(str(judging.job_env)).in_force
@@ -226,7 +231,7 @@ def _judged(run: Run, path: Path, judging: Judging, context: Context, fabric: Fa
         "bundle": str(path),
         "hosts": len(bundle.hosts),
         "captured": len(bundle.captures),
-        "statuses": _statuses(bundle, found),
+        "statuses": dict(Counter(map(str, outputs.statuses(found, bundle.hosts).values()))),
         "passed": dict(Counter(one.check for one in found if one.status is Status.PASS)),
         "drains": run.data.pop("drains"),
     }
@@ -247,18 +252,6 @@ def _acted(
     run.data["drains"] = decided.to_json()
     run.data["files"] = {name: str(folder / name) for name in written}
     return found
-
-
-def _statuses(bundle: Bundle, found: Sequence[Finding]) -> dict[str, int]:
-    """Worst status of each host, counted."""
-    worst: dict[str, Finding] = {}
-    for one in found:
-        host = one.where.node
-        if host is not None and (host not in worst or one.urgency > worst[host].urgency):
-            worst[host] = one
-    return dict(
-        Counter(str(worst[host].status) if host in worst else str(Status.UNKNOWN) for host in bundle.hosts)
-    )
 
 
 def parse_share(text: str) -> float:

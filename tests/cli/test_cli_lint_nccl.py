@@ -79,6 +79,17 @@ def test_settings_from_standard_input(folder: Path, inside: Inside, monkeypatch:
         assert inside("lint", "env", "-", *(["--as", form] if form else [])).code == code
 
 
+def test_standard_input_without_end_is_refused(
+    folder: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read in bounds, as a file is."""
+    with Path("/dev/zero").open() as endless:
+        monkeypatch.setattr(sys, "stdin", endless)
+        done = inside("lint", "env", "-")
+
+    assert (done.code, "has more than 16 MiB" in done.stderr) == (2, True)
+
+
 def test_settings_of_this_shell_and_of_a_process(folder: Path, nettune: Inside) -> None:
     """What a job started here would inherit; what a running rank was started with."""
     environment = {"NCCL_IB_TIMOUT": "22"}
@@ -134,6 +145,7 @@ def test_a_log(folder: Path, inside: Inside) -> None:
         (["lint", "env", "job.sh", "--dscp", "64"], "--dscp"),
         (["lint", "log", "none.log"], "none.log: cannot be read: No such file"),
         (["lint", "log", "a.log", "."], "cannot be read: Is a directory"),
+        (["lint", "log", "/dev/zero"], "is a device, no log"),
         (["lint", "log"], "Missing argument"),
     ],
 )

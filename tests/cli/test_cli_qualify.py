@@ -160,6 +160,12 @@ WORDS = {
     "a name of a shell": (["collect", "-o", "x.tar", "--hosts", "-oProxyCommand=x"], "no host name"),
     "outside of a job": (["collect", "-o", "x.tar", "--slurm"], "--slurm outside of a job needs --hosts"),
     "gateways for nobody": (["collect", "-o", "x.tar", "--gateways", "gw1"], "--gateways reaches --hosts"),
+    "gateways beside a bundle": (["--offline", "b.tar", "--gateways", "gw1"], "--gateways reaches --hosts"),
+    "lab and srun": (["collect", "-o", "x.tar", "--lab", "l", "--slurm"], "--lab and --slurm exclude"),
+    "folder of files is a file": (
+        ["--live", "--write-files", "job4.toml"],
+        "job4.toml: --write-files: is no folder",
+    ),
     "no file": (["collect"], "Missing option"),
     "file is a device": (["collect", "-o", "/dev/null"], "no regular file"),
     "file without a name": (["collect", "-o", ""], "needs a file name"),

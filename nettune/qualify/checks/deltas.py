@@ -73,12 +73,10 @@ def hardware_counters(view: HostView, ports: Sequence[DataPort]) -> dict[str, di
     statistic = rdma.rdma_statistic(view.text("rdma -j statistic") or "")
     for one in ports:
         values = dict(statistic.get((one.device.name, one.port.number), {}))
+        folders = tuple(f"ports/{one.port.number}/{folder}/" for folder in ("counters", "hw_counters"))
         for path, text in view.rdma_files.get(one.device.name, {}).items():
-            start, _, name = path.rpartition("/")
-            if start in {f"ports/{one.port.number}/counters", f"ports/{one.port.number}/hw_counters"}:
-                number = whole(text)
-                if number is not None:
-                    values[name] = number
+            if path.startswith(folders) and (number := whole(text)) is not None:
+                values[path.rpartition("/")[2]] = number
         if one.port.netdev:
             values |= ethernet.statistics(view.text(f"ethtool -S {one.port.netdev}") or "")
         found[one.name] = values

@@ -18,6 +18,8 @@ from topology.capture import HostCapture
 T = TypeVar("T", bound=Hashable)
 R = TypeVar("R")
 
+NO_EARLIER = "no earlier capture"
+
 
 @dataclass(frozen=True)
 class Context:
@@ -176,6 +178,11 @@ class Verdicts:
     def unknown(self, where: ElementId, what: str, *, fix: str, **evidence: Any) -> None:
         """It could not be judged."""
         self._say(Status.UNKNOWN, where, what, fix, (), evidence)
+
+    def no_earlier(self, view: HostView) -> None:
+        """UNKNOWN because growth needs two captures; `judge` says it once for all rules."""
+        fix = "collect twice, some minutes apart, and give the first bundle with --before"
+        self.unknown(view.where, NO_EARLIER, fix=fix)
 
     def missing(self, view: HostView, *sources: str) -> None:
         """UNKNOWN because sources could not be read."""

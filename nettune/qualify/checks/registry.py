@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from nettune.checks import Finding, Status, worst_first
 from nettune.elements import ElementId
 from nettune.errors import InputError
-from nettune.qualify.checks.frame import Context, Fleet, Rule
+from nettune.qualify.checks.frame import NO_EARLIER, Context, Fleet, Rule
 from nettune.qualify.checks.rules import (
     agreement,
     counters,
@@ -27,6 +28,7 @@ from nettune.qualify.checks.rules import (
     switches,
     testruns,
 )
+from nettune.wording import counted
 from topology.capture import HostCapture
 
 RULES: dict[str, Rule] = {
@@ -80,11 +82,35 @@ def judge(captures: Sequence[HostCapture], context: Context | None = None) -> li
             spoken += len(found)
             findings += found
     if not spoken:
-        nothing = (
-            f"nothing in {len(kept)} captures could be judged: no RDMA device, GPU or interface was found"
+        nothing = f"nothing in {counted(len(kept), 'capture')} could be judged: no RDMA device, GPU or interface was found"
+        findings.append(
+            replace(_refused(nothing), fix="collect again as root, with `nettune qualify collect`")
         )
-        findings.append(replace(_refused(nothing), fix="collect with extent `all`, as root"))
-    return worst_first(findings)
+    return worst_first(_without_earlier(findings, context))
+
+
+def _without_earlier(findings: Sequence[Finding], context: Context) -> list[Finding]:
+    """Say once, of a host or of all, what no rule on growth could judge for want of an earlier capture."""
+    kept: list[Finding] = []
+    waiting: dict[ElementId, list[Finding]] = defaultdict(list)
+    for one in findings:
+        if one.what == NO_EARLIER:
+            waiting[one.where if context.before else ElementId.fabric()].append(one)
+        else:
+            kept.append(one)
+    for where, same in waiting.items():
+        checks = sorted({one.check for one in same})
+        kept.append(
+            replace(
+                same[0],
+                check="earlier-capture",
+                where=where,
+                what=f"{NO_EARLIER}, so growth was not judged by {', '.join(checks)}",
+                evidence={"checks": checks, "hosts": len({one.where.node for one in same})},
+                required=any(one.required for one in same),
+            )
+        )
+    return kept
 
 
 def _refused(what: str) -> Finding:

@@ -23,6 +23,8 @@ _NET = "/sys/class/net/"
 _PCI = "/sys/bus/pci/devices/"
 LSPCI = "lspci -Dvvv"
 IP_LINK = "ip -j -d -s -s link"
+_PORT = re.compile(r"ports/(\d{1,3})/")
+_GID = re.compile(r"ports/(\d{1,3})/gids/(\d{1,5})")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class HostView:
     def text(self, source: str) -> str | None:
         """Text that was read whole and is not empty, else None."""
         captured = self.captured(source)
-        whole_text = captured.state is CaptureState.OK and captured.text.strip()
+        whole_text = captured.state is CaptureState.OK and captured.text and not captured.text.isspace()
         return captured.text if whole_text else None
 
     def why(self, source: str) -> str:
@@ -66,19 +68,22 @@ class HostView:
         return f"{source}: {captured.state}" + (f" ({captured.note[:120]})" if captured.note else "")
 
     @cached_property
-    def _trees(self) -> dict[str, dict[str, str]]:
-        trees: dict[str, dict[str, str]] = {_IB: {}, _NET: {}, _PCI: {}}
+    def _below(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Root -> folder in it -> path below that -> text, of the files that were read whole."""
+        found: dict[str, dict[str, dict[str, str]]] = {_PCI: {}, _IB: {}, _NET: {}}
         for path, captured in self.capture.files.items():
-            if captured.state is CaptureState.OK and path.startswith("/sys/"):
-                for root, tree in trees.items():
-                    if path.startswith(root):
-                        tree[path[len(root) :]] = captured.text
-        return trees
+            for root, folders in found.items():
+                if path.startswith(root):
+                    first, slash, rest = path[len(root) :].partition("/")
+                    if slash and first and captured.state is CaptureState.OK:
+                        folders.setdefault(first, {})[rest] = captured.text
+                    break
+        return found
 
     @cached_property
     def rdma_files(self) -> dict[str, dict[str, str]]:
         """RDMA device -> path below its folder -> text."""
-        return _by_first(self._trees[_IB])
+        return self._below[_IB]
 
     @cached_property
     def net_files(self) -> dict[str, dict[str, str]]:
@@ -87,7 +92,7 @@ class HostView:
         /sys may have been mounted in another network namespace: it is believed only of interfaces that `ip` shows with
         the same address.
         """
-        of_sys = _by_first(self._trees[_NET])
+        of_sys = self._below[_NET]
         links = self.ip_links
         if not links:
             return of_sys
@@ -124,7 +129,8 @@ class HostView:
     def pci(self) -> dict[str, pcitree.PciDevice]:
         """The PCI tree, of /sys and lspci together."""
         paths = {path[len(_PCI) :]: to for path, to in self.real_paths.items() if path.startswith(_PCI)}
-        by_sys = pcitree.sysfs(self._trees[_PCI], paths) if self._trees[_PCI] else {}
+        files = self._below[_PCI]
+        by_sys = pcitree.sysfs(files, paths) if files else {}
         return pcitree.merged(pcitree.lspci(self.text(LSPCI) or ""), by_sys)
 
     @cached_property
@@ -162,7 +168,7 @@ class HostView:
     def _of_sys(self, name: str, files: dict[str, str]) -> rdmatools.Device:
         ports: dict[int, rdmatools.Port] = {}
         for path in files:
-            match = re.match(r"ports/(\d{1,3})/", path)
+            match = _PORT.match(path)
             if match and int(match[1]) not in ports:
                 ports[int(match[1])] = _port_of_sys(int(match[1]), files)
 
@@ -209,7 +215,7 @@ class HostView:
         found = []
         for name, files in self.rdma_files.items():
             for path, text in files.items():
-                match = re.fullmatch(r"ports/(\d{1,3})/gids/(\d{1,5})", path)
+                match = _GID.fullmatch(path)
                 if match and (address := gidtables.address(text)) not in {"", "::"}:
                     attributes = f"ports/{match[1]}/gid_attrs"
                     kind = gidtables.version(files.get(f"{attributes}/types/{match[2]}", ""))
@@ -233,15 +239,6 @@ class HostView:
     def uptime(self) -> float | None:
         """Seconds since the machine started."""
         return real(self.text("/proc/uptime") or "")
-
-
-def _by_first(tree: dict[str, str]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for path, text in tree.items():
-        first, slash, rest = path.partition("/")
-        if slash and first:
-            found.setdefault(first, {})[rest] = text
-    return found
 
 
 def _port_of_sys(number: int, files: dict[str, str]) -> rdmatools.Port:

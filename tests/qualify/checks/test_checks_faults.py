@@ -6,6 +6,7 @@ import pytest
 
 from nettune.checks import Status
 from nettune.qualify.checks import Context, judge
+from nettune.qualify.checks.frame import Fleet
 from topology.capture import CaptureState
 
 DMESG = "dmesg --time-format iso --level emerg,alert,crit,err,warn,notice,info"
@@ -270,3 +271,50 @@ def test_every_warning_and_failure_says_its_basis_effect_and_cure(sound):
                 assert finding.evidence["basis"]
                 assert finding.evidence["effect"]
                 assert finding.fix
+
+
+def test_a_host_without_any_device_among_hosts_with_some_is_no_pass(sound, capture_of):
+    """All drivers gone, or the collector saw nothing: no rule of its devices would speak of it."""
+    bare = capture_of({"/proc/uptime": "1 1\n"}, host="bare")
+    found = [f for f in judge([sound(0), sound(1), sound(2), bare]) if f.where.node == "bare"]
+
+    assert [(f.check, str(f.status), f.required) for f in found] == [("nic-missing", "UNKNOWN", True)]
+
+
+def test_no_earlier_capture_is_said_once(sound):
+    """Of all hosts where none was given, else of the host that has none."""
+    hosts = [sound(0), sound(1)]
+
+    def said(context):
+        return [str(f.where) for f in judge(hosts, context) if f.what.startswith("no earlier capture")]
+
+    assert said(Context()) == ["fabric"]
+    assert said(Context(before={"h0": hosts[0]})) == ["host/h1"]
+    assert said(Context(before={"h0": hosts[0], "h1": hosts[1]})) == []
+
+
+@pytest.mark.parametrize("kind", ["unused port", "plain"])
+def test_votes_are_counted_once_for_a_fleet(kind, sound, capture_of, monkeypatch):
+    """Not once for each host that asks: the work would grow with the square of the hosts."""
+
+    def host(number):
+        if kind == "plain":
+            files = {"operstate": "down\n" if number % 4 else "up\n", "speed": "100000\n"}
+            return capture_of({f"/sys/class/net/eth0/{k}": v for k, v in files.items()}, host=f"h{number}")
+        return sound(number, files={f"{IB}/mlx5_3/ports/1/state": "1: DOWN\n"})
+
+    counted = []
+    original = Fleet.majority
+
+    def majority(self, votes):
+        counted.append(len(votes))
+        return original(self, votes)
+
+    monkeypatch.setattr(Fleet, "majority", majority)
+    votes = []
+    for count in (8, 16):
+        counted.clear()
+        judge([host(number) for number in range(count)])
+        votes.append(sum(counted))
+
+    assert votes[1] <= 2.2 * votes[0]

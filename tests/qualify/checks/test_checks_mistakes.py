@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collectives.nccl.testoutput import Verdict, read_output
+from collectives.nccl_tests.outcome import Outcome, outcome
+from collectives.nccl_tests.text import parse_text
 from nettune.checks import Status
 from nettune.qualify.checks import RULES, Context, judge
 from nettune.qualify.checks.parsers.topo import gpu_links
@@ -130,7 +131,7 @@ def test_an_average_decides_nothing(capture_of):
 
 @pytest.mark.parametrize(
     ("middle", "end", "value", "tail"),
-    [("", "", "", ""), ("", "  #iters", "", "      20"), ("   i_min", "   i_min", "    9.9", "    9.9"),
+    [("", "", "", ""), ("", "  #iters", "", "      20"), ("  i_min  i_max  i_p99  i_cv%",) * 2 + ("  9.9 11.2 11.1 0.3",) * 2,
      ("", "           timestamp", "", "  2026-01-01 10:00:00")],
 )  # fmt: skip
 def test_columns_are_found_by_their_names(middle, end, value, tail):
@@ -142,9 +143,10 @@ def test_columns_are_found_by_their_names(middle, end, value, tail):
     row = "        1024           256     float     sum      -1    10.00    0.10    0.18{v}{m}    10.00    0.10    0.18{w}{m}"
     # Columns of a release come after #wrong; the header above has them before it in the first half.
     head = head.replace(f"busbw{middle}  #wrong", f"busbw  #wrong{middle}", 1)
-    for wrong, verdict in ((0, Verdict.SOUND), (2, Verdict.WRONG)):
+    for wrong, verdict in ((0, Outcome.SOUND), (2, Outcome.WRONG)):
         line = row.format(v=f"       {wrong}", w="       0", m=value) + (tail if not value else "") + "\n"
-        assert read_output(head + line + END.format(1)).verdict is verdict
+        [run] = parse_text((head + line + END.format(1)).splitlines())
+        assert outcome(run) is verdict
 
 
 def test_a_slow_host_costs_only_itself(sound):

@@ -192,7 +192,10 @@ def test_counters_do_not_condemn_a_host_for_ever(sound):
     capture = sound(0, files=old)
     alone, twice = judge([capture]), judge([capture], Context(before={"h0": capture}))
 
-    assert status_of(alone, "signal-errors") == status_of(alone, "link-downs") == {"UNKNOWN"}
+    (said,) = (one for one in alone if one.check == "earlier-capture")
+    assert (str(said.status), str(said.where)) == ("UNKNOWN", "fabric")
+    assert {"signal-errors", "link-downs"} <= set(said.evidence["checks"])
+    assert status_of(alone, "signal-errors") == status_of(alone, "link-downs") == set()
     assert status_of(twice, "signal-errors") == status_of(twice, "link-downs") == {"PASS"}
 
 

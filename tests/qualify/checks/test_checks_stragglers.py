@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -126,6 +127,20 @@ ROW = "        1024           256     float     sum      -1    10.00    0.10    
 END = "# Out of bounds values : {}\n# Avg bus bandwidth    : {}\n"
 
 
+def json_file(count, okay, wrong):
+    half = {"time": 10.0, "alg_bw": 0.1, "bus_bw": 0.18, "nwrong": 0.0}
+    rows = [
+        {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "-1", "out_of_place": half}
+        | {"in_place": half | {"nwrong": number}}
+        for number in wrong
+    ]
+    average = {"bandwidth": 0.18, "okay": "unchecked"}
+    found = {"version": 1, "config": {"validation": 1}, "results": rows}
+    return json.dumps(
+        found | {"out_of_bounds": {"count": count, "okay": okay}, "average_bus_bandwidth": average}
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "status", "says"),
     [
@@ -141,9 +156,10 @@ END = "# Out of bounds values : {}\n# Avg bus bandwidth    : {}\n"
         ("h: Test CUDA failure common.cu:941 'system not yet initialized'\n", "FAIL", "system not yet initialized"),
         ("bash: all_reduce_perf: command not found\n", "UNKNOWN", "is no output"),
         ("", "UNKNOWN", "is no output"),
-        ('{"out_of_bounds": {"count": 0, "okay": "true"}, "results": [{"size": 8, "in_place": {"nwrong": 0.0}}]}', "PASS", "right"),
-        ('{"out_of_bounds": {"count": 4, "okay": "false"}, "results": [{"size": 8, "in_place": {"nwrong": 2.0}}]}', "FAIL", "first 2.0"),
-        ('{"out_of_bounds": {"count": 0, "okay": "true"}, "results": []}', "UNKNOWN", "not compared"),
+        (json_file(0, "true", [0.0]), "PASS", "right"),
+        (json_file(4, "false", [2.0]), "FAIL", "first 2 elements at 8 bytes"),
+        (json_file(0, "true", []), "UNKNOWN", "not compared"),
+        (json_file(0, "true", [0.0])[:-70], "UNKNOWN", "has no end"),
     ],
 )  # fmt: skip
 def test_what_a_run_of_nccl_tests_says_of_its_data(capture_of, text, status, says):

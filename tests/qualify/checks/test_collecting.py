@@ -140,6 +140,18 @@ def test_a_collection_of_which_all_is_there_is_only_ended(sound, tmp_path):
     assert read(tmp_path / "b.tar").findings == []
 
 
+def test_two_collections_do_not_write_one_part(sound, tmp_path):
+    """The second is refused while the first is at it, and harms nothing."""
+    with Part(tmp_path / "b.tar", ["h0", "h1"]) as part:
+        part.add(sound(0))
+        with pytest.raises(InputError, match="another collection is writing it"):
+            Part(tmp_path / "b.tar", ["h0", "h1"], resume=True)
+        part.add(sound(1))
+        part.finish({})
+
+    assert [capture.host for capture in read(tmp_path / "b.tar").captures] == ["h0", "h1"]
+
+
 def test_a_part_in_the_way_or_of_others_is_told(sound, tmp_path):
     """Nothing is mixed or overwritten unasked."""
     with Part(tmp_path / "b.tar", ["h0", "h1"]) as part:

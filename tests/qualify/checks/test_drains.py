@@ -75,6 +75,8 @@ def test_without_a_common_switch_it_is_the_fabric():
 
     assert (decided.common, one_switch.common) == ("fabric", "fabric")
     assert "15 of them fail mtu" in decided.withheld
+    apart = decide([of_host("h1", check="mtu"), of_host("h2", check="xid")], HOSTS[:9], LEAVES)
+    assert apart.withheld.endswith("each for another check: mtu, xid")
 
 
 def test_the_rail_of_the_faulty_nics_is_the_common_element():

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from nettune.elements import ElementId
 from nettune.errors import InputError
 from nettune.hosts import expand_hosts
 from nettune.qualify.drains import decide
-from nettune.qualify.outputs import DRAIN, EXCLUDE, EXCLUSIONS, METRICS, TAINT, files
+from nettune.qualify.outputs import DRAIN, EXCLUDE, EXCLUSIONS, METRICS, TAINT, files, statuses
 
 EVIL = ["$(touch owned)", "`touch owned`", "a;touch owned", "a'b", 'a"b', "a\nscontrol", "a\\", "-x", "h[1-9]", "a,b", "é",
         "x\x1b[2J", 'h"} 1', "{}", "&", "|", "h0\u2028x", "=", "%host", "@all"]  # fmt: skip
@@ -37,15 +38,17 @@ def written(findings, hosts, share=1.0):
 
 def commands(script):
     """Words of each command of a script, as a shell splits them."""
-    lines = [line for line in script.splitlines() if line and not line.startswith("#") and line != "set -e"]
-    return [shlex.split(line) for line in lines]
+    orders = [line for line in script.splitlines() if not line.startswith(("#", "failed=0", "exit $failed"))]
+    assert all(line.endswith(" || failed=1") for line in orders)
+    return [shlex.split(line.removesuffix(" || failed=1")) for line in orders]
 
 
 def test_what_is_written_for_plain_hosts():
     """One line a host, one hostlist, one value a host and check."""
     hosts = [f"g{n:03}" for n in range(1, 5)]
     findings = [fault("g001"), fault("g002", "width x8, x16 is expected", "pcie-link"),
-                Finding(check="mtu", status=Status.WARN, where=ElementId.nic("g003", "eth0"), what="1500")]  # fmt: skip
+                Finding(check="mtu", status=Status.WARN, where=ElementId.nic("g003", "eth0"), what="1500"),
+                Finding(check="mtu", status=Status.PASS, where=ElementId.host("g004"), what="9000")]  # fmt: skip
     made = written(findings, hosts)
 
     assert commands(made[DRAIN]) == [
@@ -76,6 +79,32 @@ def test_nothing_to_do_and_withheld():
     assert "# withheld: 4 of 4 hosts (100%) would be drained" in withheld[DRAIN]
     assert "# scontrol update NodeName=g0" in withheld[DRAIN]
     assert "nettune_drains_withheld 1" in withheld[METRICS]
+
+
+def test_a_host_that_the_scheduler_does_not_know_keeps_no_other_in_service(tmp_path):
+    """All orders are given; the exit status tells that one failed."""
+    made = written([fault("g001"), fault("g002")], ["g001", "g002", "g003"])
+    refused = 'scontrol() { echo "$2"; [ "$2" != NodeName=g001 ]; }\n'
+    (tmp_path / "s.sh").write_text(refused + made[DRAIN])
+    done = subprocess.run(["sh", tmp_path / "s.sh"], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout.split()) == (1, ["NodeName=g001", "NodeName=g002"])
+
+
+def test_the_status_of_a_host_is_its_worst_that_counts():
+    """A cable's fault is that of both ends; what is optional and unknown does not count; nothing known is no pass."""
+    cable = ElementId.link("g1", "mlx5_0", "leaf1", "Eth1")
+    unknown = Finding(
+        check="loss", status=Status.UNKNOWN, where=ElementId.host("g2"), what="?", required=False
+    )
+    passed = Finding(check="mtu", status=Status.PASS, where=ElementId.host("g2"), what="9000")
+    needed = replace(unknown, where=ElementId.host("g3"), required=True)
+    fail = Finding(check="roce-cable", status=Status.FAIL, where=cable, what="MTU")
+    found = statuses([unknown, passed, needed, fail], ["g1", "g2", "g3", "g4"])
+
+    assert {host: str(status) for host, status in found.items()} == {
+        "g1": "FAIL", "g2": "PASS", "g3": "UNKNOWN", "g4": "UNKNOWN",
+    }  # fmt: skip
 
 
 METRIC = re.compile(

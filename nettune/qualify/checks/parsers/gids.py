@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Gid:
     version: int = 0
     netdev: str = ""
 
-    @property
+    @cached_property
     def ipv4(self) -> str:
         """The IPv4 address that it maps; empty for others."""
         try:

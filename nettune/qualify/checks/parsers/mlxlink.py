@@ -10,6 +10,8 @@ from typing import Any
 from nettune.qualify.checks.parsers.ethernet import Reading
 from nettune.qualify.checks.parsers.numbers import real, reals
 
+_RANGE = re.compile(r"\[\s*(-?[\d.]+?)\s*\.\.\s*(-?[\d.]+)\s*\]")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 ZERO = 1e-200
 """`15E-255` stands for an error rate of zero."""
 
@@ -44,7 +46,7 @@ class LinkReport:
         """Measured values with the module's own range: `54 [-5..75]`, one for each lane."""
         found = []
         for key, text in self.values.items():
-            match = re.search(r"\[\s*(-?[\d.]+?)\s*\.\.\s*(-?[\d.]+)\s*\]", text)
+            match = _RANGE.search(text)
             if match:
                 low, high = real(match[1]), real(match[2])
                 found += [Reading(key, value, low, high) for value in reals(text[: match.start()])]
@@ -66,7 +68,7 @@ def mlxlink(text: str) -> LinkReport:
     for line in body.splitlines():
         key, colon, value = line.partition(" : ")
         if colon:
-            values.setdefault(re.sub(r"\x1b\[[0-9;]*m", "", key).strip().lower(), value.strip())
+            values.setdefault(_COLOUR.sub("", key).strip().lower(), value.strip())
     if values:
         return LinkReport(values)
     match = re.search(r"(?:-E-|Error)\b:?\s*(.{1,200})", body)

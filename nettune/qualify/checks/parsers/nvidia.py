@@ -43,30 +43,38 @@ def names(text: str) -> list[str]:
     return re.findall(r"^GPU \d{1,3}: ([^\n]{1,120}?) \(UUID: ", text, re.MULTILINE)
 
 
+_GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
+
+
 def query(text: str) -> tuple[int | None, list[Gpu]]:
     """(attached GPUs as told, GPUs that are described) of `nvidia-smi -q`; (None, []) for another output."""
     attached = re.search(r"^Attached GPUs\s*:\s*(\d{1,4})\s*$", text, re.MULTILINE)
     gpus: list[Gpu] = []
     stack: list[tuple[int, str]] = []
     for line in text.splitlines():
-        if match := re.match(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$", line):
+        if match := _GPU.match(line):
             gpus.append(Gpu(match[1].lower()[-12:]))
             stack = []
             continue
-        if not gpus or not line.strip():
+        stripped = line.strip()
+        if not gpus or not stripped:
             continue
         indent = len(line) - len(line.lstrip())
         while stack and stack[-1][0] >= indent:
             stack.pop()
-        key, colon, value = (
-            line.strip().partition(" : ") if " : " in line else (line.strip().rstrip(":"), "", "")
-        )
-        path = "/".join([*(name for _, name in stack), key.strip()])
+        key, colon, value = stripped.partition(" : ")
+        key = key.rstrip() if colon else stripped.rstrip(":").rstrip()
+        path = f"{stack[-1][1]}/{key}" if stack else key
         if colon:
             gpus[-1].values.setdefault(path, value.strip())
         if len(stack) < 20:
-            stack.append((indent, key.strip()))
+            stack.append((indent, path))
     return (int(attached[1]) if attached else None), gpus
+
+
+_NVLINK_GPU = re.compile(r"GPU (\d{1,3}):")
+_NVLINK = re.compile(r"\s+Link (\d{1,3}):\s*(?:([\d.]{1,8}) GB/s|(<inactive>))")
+_NVLINK_ERROR = re.compile(r"\s+Link (\d{1,3}):\s*([^:]{1,60}):\s*(\d{1,20})\s*$")
 
 
 def nvlinks(text: str) -> dict[int, dict[int, float | None]]:
@@ -74,12 +82,10 @@ def nvlinks(text: str) -> dict[int, dict[int, float | None]]:
     found: dict[int, dict[int, float | None]] = {}
     gpu = -1
     for line in text.splitlines():
-        if match := re.match(r"GPU (\d{1,3}):", line):
+        if match := _NVLINK_GPU.match(line):
             gpu = int(match[1])
             found[gpu] = {}
-        elif gpu >= 0 and (
-            match := re.match(r"\s+Link (\d{1,3}):\s*(?:([\d.]{1,8}) GB/s|(<inactive>))", line)
-        ):
+        elif gpu >= 0 and (match := _NVLINK.match(line)):
             try:
                 found[gpu][int(match[1])] = float(match[2]) if match[2] else None
             except ValueError:
@@ -92,8 +98,8 @@ def nvlink_errors(text: str) -> dict[tuple[int, int, str], int]:
     found: dict[tuple[int, int, str], int] = {}
     gpu = -1
     for line in text.splitlines():
-        if match := re.match(r"GPU (\d{1,3}):", line):
+        if match := _NVLINK_GPU.match(line):
             gpu = int(match[1])
-        elif match := re.match(r"\s+Link (\d{1,3}):\s*([^:]{1,60}):\s*(\d{1,20})\s*$", line):
+        elif match := _NVLINK_ERROR.match(line):
             found[gpu, int(match[1]), match[2].strip()] = int(match[3])
     return found

@@ -154,24 +154,26 @@ def redirecting(line: str) -> tuple[str, ...]:
     return tuple(bit for bit in _REDIRECTING if f"{bit}+" in line)
 
 
-def sysfs(files: Mapping[str, str], paths: Mapping[str, str]) -> dict[str, PciDevice]:
+_ADDRESS = re.compile(r"[0-9a-f:]+\.[0-7]")
+_NODE = re.compile(r"-?\d{1,4}")
+
+
+def sysfs(files: Mapping[str, Mapping[str, str]], paths: Mapping[str, str]) -> dict[str, PciDevice]:
     """Devices of /sys/bus/pci.
 
     Args:
-        files: `ADDRESS/attribute` -> text.
+        files: address -> attribute -> text.
         paths: address -> the real path of its folder, which passes through all bridges above it.
     """
     devices: dict[str, PciDevice] = {}
-    addresses = {path.partition("/")[0] for path in files} | set(paths)
-    for address in addresses:
+    for address in dict.fromkeys([*files, *paths]):
+        own = files.get(address, {})
 
-        def value(name: str, address: str = address) -> str:
-            return files.get(f"{address}/{name}", "").strip()
+        def value(name: str, own: Mapping[str, str] = own) -> str:
+            return own.get(name, "").strip()
 
         code, vendor = value("class").removeprefix("0x")[:4], value("vendor").removeprefix("0x")
-        chain = [
-            part for part in paths.get(address, "").split("/") if re.fullmatch(r"[0-9a-f:]+\.[0-7]", part)
-        ]
+        chain = [part for part in paths.get(address, "").split("/") if _ADDRESS.fullmatch(part)]
         numa = value("numa_node")
         devices[address] = PciDevice(
             address,
@@ -181,7 +183,7 @@ def sysfs(files: Mapping[str, str], paths: Mapping[str, str]) -> dict[str, PciDe
             name=f"{vendor}:{value('device').removeprefix('0x')}" if vendor else "",
             max=Link(_speed(value("max_link_speed")), _width(value("max_link_width"))),
             now=Link(_speed(value("current_link_speed")), _width(value("current_link_width"))),
-            numa=int(numa) if re.fullmatch(r"-?\d{1,4}", numa) else None,
+            numa=int(numa) if _NODE.fullmatch(numa) else None,
         )
     return devices
 
@@ -196,14 +198,18 @@ def _kind_of_class(code: str, vendor: str) -> str:
     return "bridge" if code == "0604" else "other"
 
 
+_SYS_SPEED = re.compile(r"[\d.]{1,5}")
+_SYS_WIDTH = re.compile(r"\d{1,2}")
+
+
 def _speed(text: str) -> float:
-    match = re.match(r"([\d.]{1,5})", text)
-    return _real(match[1]) if match else 0.0
+    match = _SYS_SPEED.match(text)
+    return _real(match[0]) if match else 0.0
 
 
 def _width(text: str) -> int:
     # 255 is what the kernel prints for a device without a link.
-    return int(text) if re.fullmatch(r"\d{1,2}", text) else 0
+    return int(text) if _SYS_WIDTH.fullmatch(text) else 0
 
 
 def merged(by_lspci: Mapping[str, PciDevice], by_sys: Mapping[str, PciDevice]) -> dict[str, PciDevice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 PRIORITIES = 8
 
@@ -25,7 +25,7 @@ class Qos:
     prio_of_dscp: dict[int, int] = field(default_factory=dict)
     buffer_of_prio: dict[int, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def dscp_map(self) -> str:
         """`0-7: 0, 8-15: 1`: equal for equal maps; empty where it is not told."""
         runs: list[tuple[int, int, int]] = []
@@ -36,7 +36,7 @@ class Qos:
                 runs.append((dscp, dscp, prio))
         return ", ".join(f"{a if a == b else f'{a}-{b}'}: {prio}" for a, b, prio in runs)
 
-    @property
+    @cached_property
     def buffers(self) -> str:
         """`0: 0, 3: 1`: receive buffer by priority; empty where it is not told."""
         return ", ".join(f"{prio}: {buffer}" for prio, buffer in sorted(self.buffer_of_prio.items()))

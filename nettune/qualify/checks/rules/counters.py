@@ -65,6 +65,13 @@ DISCARDS = (
 )
 
 
+_CABLE = "clean and reseat the cable at both ends; look at the peer's counters; change the cable"
+_NO_CABLE = (
+    "no cable drops these: compare PFC and receive buffers of the job's priority with the switch port's, "
+    "then the ring sizes (`ethtool -g`)"
+)
+
+
 def _counters(fleet: Fleet, view: HostView, when: str) -> dict[str, dict[str, int]]:
     """Counters of the data ports, `now` or `before`."""
     return fleet.once(
@@ -87,9 +94,7 @@ def _judge(fleet: Fleet, say: Verdicts, family: tuple[Counted, ...]) -> None:
             )
             continue
         if earlier is None:
-            say.unknown(
-                view.where, "no earlier capture", fix="collect twice, some minutes apart, and give both"
-            )
+            say.no_earlier(view)
             _saturated(say, view, relevant, family)
             continue
         past = _counters(fleet, earlier, "before")
@@ -98,7 +103,7 @@ def _judge(fleet: Fleet, say: Verdicts, family: tuple[Counted, ...]) -> None:
             say.unknown(
                 view.where,
                 "the machine started anew between the captures: its counters did, too",
-                fix="take the first capture again",
+                fix="take the first capture again; or was the later one given with --before?",
             )
             continue
         compared = sum(
@@ -164,7 +169,7 @@ def _grown(
 def _grew(
     fleet: Fleet, say: Verdicts, view: HostView, port: str, counted: Counted, by: int, seconds: float | None
 ) -> None:
-    fix = "clean and reseat the cable at both ends; look at the peer's counters; change the cable"
+    fix = _NO_CABLE if counted in DISCARDS else _CABLE
     limit = fleet.context.settings.limit(counted.limit) if counted.limit else None
     rated = limit is not None and limit.unit.endswith("/s")
     span = f" in {seconds:.0f} s" if seconds else ""

@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
-
 from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
 from nettune.qualify.checks.parsers.numbers import whole
 from nettune.qualify.checks.roles import plain_interfaces
 from nettune.qualify.checks.view import HostView
 from nettune.wording import counted
 
-T = TypeVar("T")
-
 
 def _interfaces(fleet: Fleet, say: Verdicts) -> None:
-    views = {view.host: view for view in fleet.hosts if not view.rdma and plain_interfaces(view)}
+    own = {view.host: found for view in fleet.hosts if not view.rdma and (found := plain_interfaces(view))}
+    views = {view.host: view for view in fleet.hosts if view.host in own}
     if len(views) < fleet.limit("majority-voters"):
         return
-    names = sorted({name for view in views.values() for name in plain_interfaces(view)})
-    for name in names:
-        there = {host: name in plain_interfaces(view) for host, view in views.items()}
+    for name in sorted({name for found in own.values() for name in found}):
+        there = {host: name in found for host, found in own.items()}
         up = {host: _is_up(view, name) for host, view in views.items() if there[host]}
         speeds = {
             host: speed for host, view in views.items() if up.get(host) and (speed := _speed(view, name))
         }
+        most_have, most_are_up = fleet.majority(there), fleet.majority(up)
+        most = fleet.majority(speeds)
         for host, view in views.items():
             where = view.nic(name)
-            if _is_outvoted(fleet, there, host, expected=True):
+            if not there[host] and most_have and most_have[0]:
                 say.fail(
                     view.where,
                     f"has no interface {name}",
                     basis=f"{sum(there.values())} of {len(there)} hosts have it",
                     fix="see `lspci` and the kernel messages; reseat the card, or correct the interface's name",
                 )
-            elif _is_outvoted(fleet, up, host, expected=True):
+            elif not up.get(host, True) and most_are_up and most_are_up[0]:
                 say.fail(
                     where,
                     "is down",
                     basis=f"{sum(up.values())} of {len(up)} hosts have it up",
                     fix="see to the cable, the module and the port at the other end",
                 )
-            elif (most := fleet.majority(speeds)) and speeds.get(host, most[0]) < most[0]:
+            elif most and speeds.get(host, most[0]) < most[0]:
                 say.fail(
                     where,
                     f"runs at {speeds[host]:g} Gbit/s where {most[0]:g} are expected",
@@ -51,14 +48,9 @@ def _interfaces(fleet: Fleet, say: Verdicts) -> None:
                     expected_gbps=most[0],
                 )
     for host, view in views.items():
-        up_here = [name for name in plain_interfaces(view) if _is_up(view, name)]
+        up_here = [name for name in own[host] if _is_up(view, name)]
         if up_here and not say.has_spoken(host):
             say.ok(view.where, f"{counted(len(up_here), 'interface')} up, as on its peers")
-
-
-def _is_outvoted(fleet: Fleet, votes: Mapping[str, T], host: str, *, expected: T) -> bool:
-    most = fleet.majority(dict(votes)) if votes.get(host, expected) != expected else None
-    return most is not None and most[0] == expected
 
 
 def _is_up(view: HostView, name: str) -> bool:

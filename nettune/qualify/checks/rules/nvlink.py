@@ -110,9 +110,7 @@ def _nvlink_errors(fleet: Fleet, say: Verdicts) -> None:
         if not now:
             continue
         if earlier is None:
-            say.unknown(
-                view.where, "no earlier capture", fix="collect twice, some minutes apart, and give both"
-            )
+            say.no_earlier(view)
             continue
         past = nvidia.nvlink_errors(earlier.text(source) or "")
         grown: dict[int, list[str]] = defaultdict(list)

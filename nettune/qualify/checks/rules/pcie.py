@@ -9,6 +9,7 @@ from nettune.qualify.checks.frame import Fleet, Rule, Verdicts
 from nettune.qualify.checks.parsers import pci
 from nettune.qualify.checks.parsers.kernel import limited_links
 from nettune.qualify.checks.view import LSPCI, HostView
+from nettune.wording import counted
 
 DMESG = "dmesg --time-format iso --level emerg,alert,crit,err,warn,notice,info"
 
@@ -79,10 +80,10 @@ def _narrow(say: Verdicts, where: ElementId, parent: pci.PciDevice | None, child
     if not (slow or thin or unsaid):
         return False
     ends = f"{parent.address if parent else 'root'} to {child.address}"
-    expected = f"{speed:g} GT/s x{width}" if width else "more: lspci says downgraded"
+    expected = f"where {speed:g} GT/s x{width} is possible" if width else "and lspci calls it downgraded"
     say.fail(
         where,
-        f"its PCIe link {ends} runs at {child.now.speed:g} GT/s x{child.now.width} where {expected} is possible",
+        f"its PCIe link {ends} runs at {child.now.speed:g} GT/s x{child.now.width} {expected}",
         basis="the smaller of what the two ends of the link can do"
         if width
         else "lspci's word; LnkCap is not told",
@@ -154,9 +155,14 @@ def _errors(fleet: Fleet, say: Verdicts) -> None:
                     )
         if compared and not say.has_spoken(view.host):
             say.ok(view.where, f"no growth of PCIe errors in {compared} counters")
+        elif devices and earlier is None:
+            say.no_earlier(view)
         elif devices and not compared:
-            reason = "no earlier capture" if earlier is None else "no AER counters in both captures"
-            say.unknown(view.where, reason, fix="collect twice, some minutes apart, and give both")
+            say.unknown(
+                view.where,
+                "no AER counters in both captures",
+                fix="take both captures as root, with the same collector",
+            )
 
 
 def _total(view: HostView, path: str) -> int | None:
@@ -205,7 +211,7 @@ def _acs(fleet: Fleet, say: Verdicts) -> None:
             )
             say.warn(
                 view.where,
-                f"{len(bad)} bridges above GPUs and NICs redirect peer-to-peer traffic: {listed}",
+                f"peer-to-peer traffic is redirected by {counted(len(bad), 'bridge')} above GPUs and NICs: {listed}",
                 basis="bits ReqRedir, CmpltRedir, UpstreamFwd of ACSCtl; SrcValid alone is harmless",
                 fix="switch ACS off on these bridges (firmware setup, or setpci ECAP_ACS+6.w=0)",
                 bridges=sorted(bad),

@@ -10,6 +10,7 @@ from nettune.qualify.checks.parsers.rdma import panic
 from nettune.qualify.checks.roles import DataPort
 from nettune.qualify.checks.rules.gpus import by_product
 from nettune.qualify.checks.view import HostView
+from nettune.wording import counted
 
 _STATES = {
     "Polling": "see to the cable, the module and the port at the other end",
@@ -49,8 +50,12 @@ def _inactive(
         return
     what = f"is {port.state}" + (f", physical state {port.physical}" if port.physical else "")
     fix = _STATES.get(port.physical) or _STATES.get(port.state) or _STATES["Polling"]
-    others = {host: active for host, active in elsewhere.items() if host != view.host}
-    seen = fleet.majority(others)
+    others = len(elsewhere) - 1
+    # Whichever host is asked about, the others are all votes but one that is against it: counted once, not for each.
+    seen = fleet.once(
+        ("active elsewhere", one.name),
+        lambda: fleet.majority({host: up for host, up in elsewhere.items() if host != view.host}),
+    )
     past = fleet.baseline.get(view.host)
     was = past.rdma[one.device.name].ports.get(port.number) if past and one.device.name in past.rdma else None
     speak, limits = say.fail, list[str]()
@@ -59,9 +64,9 @@ def _inactive(
     elif was is not None and was.active:
         basis = "it was active in the baseline"
     elif seen is not None and seen[0]:
-        basis = f"it is active on {seen[1]} of {len(others)} other hosts"
+        basis = f"it is active on {seen[1]} of {others} other hosts"
     elif seen is not None:
-        say.ok(where, f"{what}, as on {seen[1]} of {len(others)} other hosts: not in use")
+        say.ok(where, f"{what}, as on {seen[1]} of {others} other hosts: not in use")
         return
     elif port.lid:
         basis = f"it still has LID {port.lid}: it was active before"
@@ -127,6 +132,7 @@ def _slow(fleet: Fleet, say: Verdicts, view: HostView, one: DataPort, peers: Cou
 def _missing(fleet: Fleet, say: Verdicts) -> None:
     counts = {view.host: len(fleet.data_ports[view.host]) for view in fleet.hosts if view.rdma}
     majorities = by_product(fleet, counts)
+    usual = fleet.majority({view.host: bool(view.rdma) for view in fleet.hosts})
     for view in fleet.hosts:
         most = majorities[view.host]
         told = panic(view.captured("ibstat").text + "\n" + view.captured("ibstat").note)
@@ -142,8 +148,14 @@ def _missing(fleet: Fleet, say: Verdicts) -> None:
             if view.gpus:
                 say.unknown(
                     view.where,
-                    f"{len(view.gpus)} GPUs and no RDMA device: " + "; ".join(view.rdma_sources),
+                    f"{counted(len(view.gpus), 'GPU')} and no RDMA device: " + "; ".join(view.rdma_sources),
                     fix="load the NIC's driver; without one NCCL falls back to sockets",
+                )
+            elif usual is not None and usual[0]:
+                say.unknown(
+                    view.where,
+                    f"no GPU on PCI and no RDMA device, where {usual[1]} of {len(fleet.hosts)} hosts have RDMA devices",
+                    fix="see `lspci`; leave out a host that is of another kind",
                 )
             continue
         have = counts[view.host]

@@ -17,12 +17,16 @@ DAY_S = 86_400.0
 
 def reports(fleet: Fleet, view: HostView) -> dict[str, LinkReport]:
     """Port -> its mlxlink report, for data ports whose tool ran; the text may be partial when it failed."""
-    found = {}
-    for one in fleet.data_ports[view.host]:
-        captured = view.captured(f"mlxlink -d {one.device.name} -m -c")
-        if captured.state is not CaptureState.ABSENT:
-            found[one.name] = mlxlink(captured.text or captured.note)
-    return found
+
+    def made() -> dict[str, LinkReport]:
+        found = {}
+        for one in fleet.data_ports[view.host]:
+            captured = view.captured(f"mlxlink -d {one.device.name} -m -c")
+            if captured.state is not CaptureState.ABSENT:
+                found[one.name] = mlxlink(captured.text or captured.note)
+        return found
+
+    return fleet.once(("mlxlink", view.host), made)
 
 
 def _ber(fleet: Fleet, say: Verdicts) -> None:
