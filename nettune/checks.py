@@ -27,6 +27,9 @@ class Status(enum.StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+_URGENCY = {Status.PASS: 0, Status.WARN: 2, Status.FAIL: 4}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One statement of a check about one element.
@@ -61,7 +64,7 @@ class Finding:
         """0 for PASS, then an UNKNOWN that is not required, WARN, a required UNKNOWN, 4 for FAIL."""
         if self.status is Status.UNKNOWN:
             return 3 if self.required else 1
-        return {Status.PASS: 0, Status.WARN: 2, Status.FAIL: 4}[self.status]
+        return _URGENCY[self.status]
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, with `schema`."""

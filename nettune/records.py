@@ -27,6 +27,7 @@ MEASUREMENT_SCHEMA = "nettune.measurement/1"
 _SECRET_WORDS = (
     *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "API_KEY", "CREDENTIAL", "PRIVATE"),
     "JWT",  # SLURM_JWT, as `scontrol token` prints it, is a credential
+    "PSK",  # NCCL_PSK is a key
 )
 _RECORDED_PREFIXES = ("NCCL_", "UCX_", "SLURM_", "NETTUNE_", "GLOO_", "OMPI_", "OMP_", "TORCH_", "CUDA_")
 
@@ -126,8 +127,13 @@ def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in sorted(environment.items())
-        if key.startswith(_RECORDED_PREFIXES) and not any(word in key.upper() for word in _SECRET_WORDS)
+        if key.startswith(_RECORDED_PREFIXES) and not is_secret(key)
     }
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable's name says that its value is a credential."""
+    return any(word in name.upper() for word in _SECRET_WORDS)
 
 
 class RunDir:

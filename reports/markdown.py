@@ -61,12 +61,16 @@ def render_findings(findings: Sequence[Finding]) -> str:
     group = group_findings(findings)
     blocks = []
     if group.open:
-        lines = ["| Status | Where | Probability | What, and what to do |", "| --- | --- | ---: | --- |"]
+        estimated = any(finding.probability is not None for finding in group.open)
+        lines = [
+            f"| Status | Where |{' Probability |' * estimated} What, and what to do |",
+            f"| --- | --- |{' ---: |' * estimated} --- |",
+        ]
         for finding in group.open:
-            sure = "" if finding.probability is None else f"{finding.probability:.2f}"
+            sure = "" if finding.probability is None else f" {finding.probability:.2f}"
             said = _escaped(f"{finding.what} {finding.fix}".strip())
             status = f"{finding.status} (not required)" if is_optional(finding) else finding.status
-            lines.append(f"| {status} | {_escaped(finding.where)} | {sure} | {said} |")
+            lines.append(f"| {status} | {_escaped(finding.where)} |{f'{sure} |' * estimated} {said} |")
         blocks.append("\n".join(lines))
     if group.passed:
         blocks.append(_escaped(group.passed_line))

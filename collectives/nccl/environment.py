@@ -19,6 +19,7 @@ from collectives.nccl.manifest import LOOKS_SO, manifest_settings
 from collectives.nccl.settings import Origin, Setting
 from collectives.nccl.variables import is_meant_for_nccl
 from nettune.errors import InputError
+from nettune.records import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -175,12 +176,9 @@ _TELLS = re.compile(r"\s*(?:#|echo\b|printf\b|printenv\b)")
 _NAME = re.compile(r"(?<![\w${])NCCL_[A-Z][A-Z0-9_]+")
 
 
-_SECRET = re.compile(r"PSK|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-
-
 def _masked(setting: Setting) -> Setting:
-    """Without a secret's value: NCCL_PSK is a key."""
-    return replace(setting, value="*" * len(setting.value)) if _SECRET.search(setting.name) else setting
+    """Without a secret's value."""
+    return replace(setting, value="*" * len(setting.value)) if is_secret(setting.name) else setting
 
 
 def read_file(path: Path | str, form: Form | None = None) -> Environment:

@@ -15,7 +15,7 @@ _WHOLE_FILES = re.compile(
     r"|/\.netrc$|/\.aws/|/\.kube/config$|/\.docker/config\.json$|credentials?$|/munge\.key$)"
 )
 _WORDS = (
-    r"(?:token|secret|passw(?:or)?d|passphrase|sshpass|_pass|_pwd|authorization|credentials?"
+    r"(?:token|secret|jwt|passw(?:or)?d|passphrase|sshpass|_pass|_pwd|authorization|credentials?"
     r"|(?:api|access|auth|account|private|m|sm)[_-]?key)"
 )
 _VALUE = r"(?:\\\"(?:(?!\\\")[^\n]){0,4096}\\\"|\"(?:[^\"\\\n]|\\.){0,4096}\"|'[^'\n]{0,4096}'|[^\s,;\"'\\]+)"
@@ -32,7 +32,20 @@ SHORTEST = 8
 _SHORT = 200
 _HINTS = (
     *("akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "hf_", "xox", "eyj", "nvapi-", "sk-"),
-    *("aiza", "://", "bearer", "basic", "token", "secret", "passw", "passphrase", "sshpass", "_pass", "_pwd"),
+    *(
+        "aiza",
+        "://",
+        "bearer",
+        "basic",
+        "token",
+        "secret",
+        "jwt",
+        "passw",
+        "passphrase",
+        "sshpass",
+        "_pass",
+        "_pwd",
+    ),
     *("_key", "-key", "apikey", "accesskey", "authkey", "accountkey", "privatekey", "mkey", "smkey"),
     *("private key", "certificate", "credential", "authoriz"),
 )

@@ -72,7 +72,7 @@ def test_findings_alone():
     finding = Finding(
         check="mtu", status=Status.UNKNOWN, where=ElementId.host("h1"), what="no tool", fix="install ip"
     )
-    assert "| UNKNOWN | host/h1 |  | no tool install ip |" in markdown.render_findings([finding])
+    assert "| UNKNOWN | host/h1 | no tool install ip |" in markdown.render_findings([finding])
     optional = dataclasses.replace(finding, required=False)
     assert "| UNKNOWN (not required) | host/h1 |" in markdown.render_findings([optional])
     assert markdown.render_findings([]) == "No check was run."
