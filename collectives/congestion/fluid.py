@@ -166,6 +166,11 @@ class FixedPoint:
 def fixed_point(model: Bottleneck) -> FixedPoint:
     """The unique fixed point: a root in p of a^2 alpha / ((b+d)(c+e)) = t_c^2 R_AI C/N; it depends on C/N only.
 
+    Packets rest there as long as they keep off Kmax. Single CNPs make the queue swing, and above Kmax, where every packet
+    is marked, a swing is cut off; the fluid has neither. Ten flows at 40 Gb/s with the paper's curve (Kmax 200 KB) rest at
+    76 KB where the fluid says 123: with the same slope up to 300 KB or more they rest at 113 to 122, with a standard
+    deviation of 60 to 85 KB and a fifth of the time above 200 KB.
+
     Raises:
         InputError: the rates of these parameters never meet, as when nothing is ever increased.
     """

@@ -42,7 +42,7 @@ class EcnCurve:
         _check(self, "ecn", zero={"kmin_bytes", "kmax_bytes", "pmax"}, fractions={"pmax"})
         if self.kmin_bytes > self.kmax_bytes:
             raise InputError(
-                f"ecn: kmin_bytes = {self.kmin_bytes:g} is above kmax_bytes = {self.kmax_bytes:g}; marking must not "
+                f"ecn: kmin_bytes = {self.kmin_bytes:,.0f} is above kmax_bytes = {self.kmax_bytes:,.0f}; marking must not "
                 "begin above the queue at which all is marked"
             )
 
@@ -123,6 +123,10 @@ class Dcqcn:
             zero={"cnp_interval_us", "rate_decrease_interval_us", "initial_alpha", "hyper_increase_mbps"},
             fractions={"gain", "initial_alpha", "decrease_to_at_least"},
         )
+        if self.increase_timer_us < 0.01:
+            raise InputError(
+                f"dcqcn: increase_timer_us must be at least 0.01, not {self.increase_timer_us:g}"
+            )
         if self.periodic and not self.rate_decrease_interval_us:
             raise InputError("dcqcn: rate_decrease_interval_us must be above 0 where cuts are periodic")
 
@@ -206,6 +210,8 @@ class Hybrid:
     - A marked packet reported (no CNP interval), at most once each `ecn_interval_us`: R *= ecn_decrease_to.
     - An ACK whose RTT less the base RTT, the queueing delay d, is above `target_delay_us`, at most once an RTT:
       R *= max(1 - delay_gain (d - target) / d, 1 - max_decrease).
+    - Neither goes below `delivered_part` of the rate at which data is acknowledged (over a base RTT or more): a queue that others
+      filled would else cut again and again until it has drained, and leave a rate from which the flow takes long to rise.
     - An RTT without either, in which also `increase_bytes` were sent (Barre's two locks): R += additive increase;
       after `fast_after` such in a row R += fast increase instead.
 
@@ -225,13 +231,14 @@ class Hybrid:
     fast_increase_mbps: float
     fast_after: int
     min_rate_mbps: float
+    delivered_part: float
 
     def __post_init__(self) -> None:
         _check(
             self,
             self.kind,
-            zero={"ecn_interval_us", "increase_bytes"},
-            fractions={"delay_gain", "max_decrease", "ecn_decrease_to"},
+            zero={"ecn_interval_us", "increase_bytes", "delivered_part"},
+            fractions={"delay_gain", "max_decrease", "ecn_decrease_to", "delivered_part"},
         )
 
 

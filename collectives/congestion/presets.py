@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
@@ -129,7 +128,10 @@ def hpcc(link_gbps: float) -> Hpcc:
 
 
 def hybrid(link_gbps: float) -> Hybrid:
-    """Our own: cuts to 97% and fast steps of 1/1000 of the link's rate lie in what Barre describes; the rest does not."""
+    """Our own: the cut to 97% lies in what Barre describes; steps of 0.5% and 1% of the link's rate an RTT, and the rest, do not.
+
+    Steps and `delivered_part` were chosen by trial on incasts of 12 and 15 hosts, an all-to-all and a permutation.
+    """
     return Hybrid(
         target_delay_us=20,
         delay_gain=0.8,
@@ -137,10 +139,11 @@ def hybrid(link_gbps: float) -> Hybrid:
         ecn_interval_us=2,
         ecn_decrease_to=0.97,
         increase_bytes=8192,
-        additive_increase_mbps=link_gbps / 10,
-        fast_increase_mbps=link_gbps,
+        additive_increase_mbps=5 * link_gbps,
+        fast_increase_mbps=10 * link_gbps,
         fast_after=5,
         min_rate_mbps=10,
+        delivered_part=0.7,
     )
 
 
@@ -212,6 +215,8 @@ def changed_values(values: Values, changed: Mapping[str, Any]) -> Values:
 
 def near(word: str, known: Mapping[str, Any]) -> str:
     """`; did you mean 'x'?`, or all that is known where nothing is near."""
+    import difflib  # of use to mistakes only
+
     found = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {found[0]!r}?" if found else f"; known: {', '.join(known)}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from functools import cache
 from pathlib import Path
 
 from nettune.errors import UnavailableError
@@ -64,12 +65,19 @@ def _compiler() -> str | None:
     return None
 
 
-def _compile(compiler: str, target: Path) -> None:
-    import subprocess
+@cache
+def _announce() -> None:
+    """A line on stderr, once a process."""
     import sys
-    import tempfile
 
     print("compiling the simulator's core, once", file=sys.stderr)
+
+
+def _compile(compiler: str, target: Path) -> None:
+    import subprocess
+    import tempfile
+
+    _announce()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Two processes may do this at the same time; the last rename wins, and both files are the same.
@@ -83,10 +91,13 @@ def _compile(compiler: str, target: Path) -> None:
             )
             if done.returncode != 0:
                 said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
+                said = said.strip() or f"exit code {done.returncode}"
                 raise UnavailableError(
                     f"{compiler} cannot compile the simulator's core: {said}; it needs C++17 (g++ 8, clang 7 or newer)",
                     details=done.stderr,
                 )
+            with made.open("rb") as file:
+                os.fsync(file.fileno())  # half a library would end the process that loads it
             made.replace(target)
     except OSError as error:
         raise UnavailableError(

@@ -33,7 +33,7 @@ def encoded(control: CongestionControl) -> tuple[int, list[float]]:
                 control.gain,
                 control.initial_alpha,
                 control.periodic,
-                control.rate_decrease_interval_us * _US,
+                max(control.rate_decrease_interval_us * _US, 1 if control.periodic else 0),
                 control.decrease_to_at_least,
                 (control.first_cnp_rate_gbps or 0) * 1e9,
                 control.clamp_target,
@@ -78,5 +78,6 @@ def encoded(control: CongestionControl) -> tuple[int, list[float]]:
                 control.fast_increase_mbps * _MBPS,
                 control.fast_after,
                 control.min_rate_mbps * _MBPS,
+                control.delivered_part,
             ]
     raise InputError(f"the simulator has no congestion control {control.kind!r}")

@@ -54,7 +54,7 @@ ARRAYS = {
     "alpha": "d",
     "is_switch": "b",
     **dict.fromkeys(["shared", "reserve", "xon_offset", "lossless"], "q"),
-    **dict.fromkeys(["cls", "control"], "i"),
+    **dict.fromkeys(["cls", "control", "pair"], "i"),
     **dict.fromkeys(["bytes", "start", "gap", "base_rtt", "window"], "q"),
     **dict.fromkeys(
         [

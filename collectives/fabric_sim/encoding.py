@@ -78,8 +78,8 @@ def _ps(us: float) -> int:
 
 
 def _classes(flows: Sequence[Flow]) -> dict[int, int]:
-    used = sorted({flow.cls for flow in flows})
-    if used and not 0 <= used[0] <= used[-1] < CLASSES:
+    used = sorted({flow.cls for flow in flows if flow.size_bytes}) or [0]
+    if not 0 <= used[0] <= used[-1] < CLASSES:
         raise InputError(f"a class must be 0 to {CLASSES - 1}, not {used[0] if used[0] < 0 else used[-1]}")
     return {cls: row for row, cls in enumerate(used)}
 
@@ -204,11 +204,18 @@ def _flow_arrays(
     after_start, after = array("i", [0]), array("i")
     for row, flow in enumerate(flows):
         _check_flow(network, row, flow, len(flows), len(controls), transport)
+        after.extend(flow.after)
+        after_start.append(len(after))
+        first.append(len(paths))
+        count.append(len(flow.paths))
+        if not flow.size_bytes:
+            length.append(0)
+            ack_first.append(len(paths))
+            base_rtt.append(0)
+            continue
         for path in flow.paths:
             check(path, flow.src, flow.dst)
         check(flow.ack_path, flow.dst, flow.src)
-        first.append(len(paths))
-        count.append(len(flow.paths))
         length.append(len(flow.paths[0]))
         for path in flow.paths:
             if len(path) != len(flow.paths[0]):
@@ -220,14 +227,13 @@ def _flow_arrays(
         base_rtt.append(
             sum([data[link] for link in flow.paths[0]]) + sum([ack[link] for link in flow.ack_path])
         )
-        after.extend(flow.after)
-        after_start.append(len(after))
     if options.base_rtt_us is not None:
         base_rtt = array("q", [_ps(options.base_rtt_us)] * len(flows))
     window = _windows(network, flows, controls, base_rtt, options)
     return {
-        "cls": array("i", [classes[flow.cls] for flow in flows]),
+        "cls": array("i", [classes[flow.cls] if flow.size_bytes else 0 for flow in flows]),
         "control": array("i", [flow.control for flow in flows]),
+        "pair": _pairs(flows),
         "bytes": array("q", [flow.size_bytes for flow in flows]),
         "start": array("q", [_ps(flow.start_us) for flow in flows]),
         "gap": array("q", [_ps(flow.gap_us) for flow in flows]),
@@ -247,19 +253,38 @@ def _check_flow(
     network: Network, row: int, flow: Flow, flows: int, controls: int, transport: Transport
 ) -> None:
     where = f"flow {row}"
+    if any(not 0 <= other < flows or other == row for other in flow.after):
+        raise InputError(f"{where} waits for a flow that is not there, or for itself")
+    if not 0 <= flow.control < controls:
+        raise InputError(f"{where} names congestion control {flow.control}; there are {controls}")
+    if not flow.size_bytes:
+        return
     for node in (flow.src, flow.dst):
         if not 0 <= node < network.hosts:
             raise InputError(f"{where} is to nowhere: {node} is no host (hosts are 0 to {network.hosts - 1})")
     if flow.src == flow.dst:
         raise InputError(f"{where} goes from {network.names[flow.src]} to itself, which crosses no network")
     if not 0 < flow.size_bytes <= MAX_PACKETS * transport.mtu_bytes:
-        raise InputError(f"{where}: a message of {flow.size_bytes} bytes; 1 to 2^31 packets can be sent")
-    if not 0 <= flow.control < controls:
-        raise InputError(f"{where} names congestion control {flow.control}; there are {controls}")
+        raise InputError(f"{where}: a message of {flow.size_bytes} bytes; up to 2^31 packets can be sent")
     if not flow.paths:
         raise InputError(f"{where} has no path")
-    if any(not 0 <= other < flows or other == row for other in flow.after):
-        raise InputError(f"{where} waits for a flow that is not there, or for itself")
+
+
+def _pairs(flows: Sequence[Flow]) -> array[int]:
+    """The first flow of each one's queue pair."""
+    firsts: dict[int, int] = {}
+    pairs = array("i", range(len(flows)))
+    for row, flow in enumerate(flows):
+        if flow.connection is None or not flow.size_bytes:
+            continue
+        pairs[row] = firsts.setdefault(flow.connection, row)
+        first = flows[pairs[row]]
+        if any(getattr(flow, key) != getattr(first, key) for key in ("src", "dst", "cls", "control")):
+            raise InputError(
+                f"flow {row} shares connection {flow.connection} with flow {pairs[row]},"
+                " which has other ends, another class or another control"
+            )
+    return pairs
 
 
 def _link_delays(network: Network, transport: Transport) -> tuple[list[int], list[int]]:

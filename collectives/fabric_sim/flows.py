@@ -19,11 +19,11 @@ MAX_PACKETS = 2**31 - 2
 
 
 class Flow(NamedTuple):
-    """One message on a queue pair of its own.
+    """One message, on a queue pair of its own or on one that several share.
 
     Attributes:
         src, dst: host nodes.
-        size_bytes: of the message.
+        size_bytes: of the message; one of 0 bytes sends nothing: it has arrived when it starts, and needs no paths.
         paths: one path, or several of equal length among which packets or flowlets choose.
         ack_path: what acknowledgements and CNPs take back.
         start_us: not before.
@@ -31,6 +31,8 @@ class Flow(NamedTuple):
         gap_us: from the last of those to the start (computation).
         cls: priority class of the data, 0 to 7.
         control: row in the list of congestion controls.
+        connection: messages with an equal one share a queue pair: they go in the order of their starts, and the rate and
+            window to which the ones before have led hold on. They have the same ends, class and control. None: its own.
     """
 
     src: int
@@ -43,6 +45,7 @@ class Flow(NamedTuple):
     gap_us: float = 0.0
     cls: int = 0
     control: int = 0
+    connection: int | None = None
 
 
 class PathCheck:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from collectives.congestion.parameters import CongestionControl, Dcqcn, EcnCurve, Hpcc
 from collectives.fabric_sim.network import Network, SwitchSettings, Transport
+from collectives.fabric_sim.textfile import read_text
 from nettune.errors import InputError
 
 _DEFAULTS = {
@@ -183,13 +184,9 @@ def read_hpcc_config(file: Path) -> HpccConfig:
 
 
 def _read(file: Path) -> tuple[dict[str, str], dict[str, int]]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError("not a text file", file) from None
     given: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for line, row in enumerate(text.splitlines(), start=1):
+    for line, row in enumerate(read_text(file).splitlines(), start=1):
         key, _, value = row.partition("#")[0].strip().partition(" ")
         if not key:
             continue

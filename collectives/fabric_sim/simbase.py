@@ -12,6 +12,7 @@ from pathlib import Path
 
 from collectives.fabric_sim.flows import Flow, ShortestPaths
 from collectives.fabric_sim.network import Cable, Network, SwitchSettings
+from collectives.fabric_sim.textfile import read_text
 from nettune.errors import InputError
 
 MAX_NODES = 1_000_000
@@ -128,12 +129,8 @@ def _read_paths(file: Path, network: Network) -> dict[tuple[int, int], tuple[Seq
 
 def _rows(file: Path, heading: str) -> Iterator[tuple[int, str | list[str]]]:
     """(line, fields) of each row after the heading; a comment as its text."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError("not a text file", file) from None
     wanted: list[str] | None = heading.split(",")
-    for line, row in enumerate(text.splitlines(), start=1):
+    for line, row in enumerate(read_text(file).splitlines(), start=1):
         if not row.strip():
             continue
         if row.startswith("#"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+from collectives.fabric_sim.textfile import read_text
 from nettune.errors import InputError
 
 _NEEDED = ("src", "dst", "bytes")
@@ -36,13 +37,7 @@ def read_flows(path: Path) -> list[ListedFlow]:
     Raises:
         InputError: no such file, other columns, a line that is no flow; with the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from None
-    except UnicodeDecodeError:
-        raise InputError("is no UTF-8 text; write a flow list as CSV", path) from None
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(read_text(path).splitlines(), 1) if line.strip()]
     lines = [(number, line) for number, line in lines if not line.lstrip().startswith("#")]
     try:
         rows = list(csv.reader(io.StringIO("\n".join(line for _, line in lines))))

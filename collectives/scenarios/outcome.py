@@ -120,9 +120,9 @@ class SeedOutcome:
             end_us=float(finish[rows].max()),
             ran_us=result.total["now"] / _PS_PER_US,
             counters=counters,
-            link_paused_us=paused[:directed] / _PS_PER_US,
-            link_marks=np.asarray(result.column["link_marks"], dtype=np.float64)[:directed],
-            link_peak_bytes=np.asarray(result.column["link_peak"], dtype=np.float64)[:directed],
+            link_paused_us=paused / _PS_PER_US,
+            link_marks=np.asarray(result.column["link_marks"], dtype=np.float64),
+            link_peak_bytes=np.asarray(result.column["link_peak"], dtype=np.float64),
             stuck=result.stuck() or _cut_off(result),
             samples=_samples(layout, result, begin, finish) if len(result.samples) else None,
         )

@@ -1,8 +1,4 @@
-"""A scenario in the simulator's terms: its network, its messages, its settings.
-
-The simulator has no rows that send nothing, so a moment is a message of one byte on a **clock**: two hosts of our own,
-joined by a cable of no length at 9.999 Tb/s. It takes 0.1 ns and meets no other traffic.
-"""
+"""A scenario in the simulator's terms: its network, its messages, its settings. A moment is a message of 0 bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from collectives.congestion.parameters import EcnCurve, FixedRate
 from collectives.congestion.presets import ecn_curve
 from collectives.fabric_sim.flows import Flow
 from collectives.fabric_sim.network import Cable, Change, Network, SwitchSettings, Transport
@@ -34,9 +29,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-_CLOCK_GBPS = 9999.0
-_CLOCKS = 16
-"""Moments of the same time share them: 16,000 at once are 0.1 us late."""
 _MOST_PATHS = 64
 _WATCHED = 6
 
@@ -49,7 +41,7 @@ class Layout:
         workload: what is sent; its rows are the simulator's flows.
         path, back: (F, H) directed links of its flows forth and back, as `Scenario.paths`.
         watch_links: directed links out of switches, the busiest first, whose queues are sampled.
-        watch_flows: rows of the workload whose rates are sampled: they cross the first of the links.
+        watch_flows: rows of the workload whose rates are sampled: the largest that cross the first of the links.
     """
 
     workload: Workload
@@ -89,8 +81,8 @@ def simulation(scenario: Scenario, layout: Layout, *, sample_us: float | None = 
     )
     return Simulation(
         _network(scenario, nodes),
-        _messages(nodes, layout, ways, fabric.directed_count),
-        [scenario.control, FixedRate()],
+        _messages(nodes, layout, ways),
+        [scenario.control],
         transport=_transport(scenario),
         options=options,
     )
@@ -98,7 +90,7 @@ def simulation(scenario: Scenario, layout: Layout, *, sample_us: float | None = 
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Rows of the simulator's nodes: NICs, clocks, switches.
+    """Rows of the simulator's nodes: NICs, switches.
 
     Attributes:
         names: of all.
@@ -120,7 +112,6 @@ class _Nodes:
             fabric.nodes.name[node] if alone[node] else f"{fabric.nodes.name[node]}:{fabric.ports.name[port]}"
             for port, node in zip(nics.tolist(), fabric.ports.node[nics].tolist(), strict=True)
         ]
-        names += [f"clock{number}" for number in range(2 * _CLOCKS)]
         switch_row = np.full(len(fabric.nodes.name), -1)
         switch_row[switches] = len(names) + np.arange(len(switches))
         names += [fabric.nodes.name[row] for row in switches]
@@ -130,7 +121,7 @@ class _Nodes:
 
 
 def _network(scenario: Scenario, nodes: _Nodes) -> Network:
-    """Cables keep their rows; those of the clocks come behind them."""
+    """Cables keep their rows."""
     spec, fabric = scenario.spec, scenario.routing.fabric
     links = fabric.links
     speeds = np.minimum(fabric.ports.speed_gbps[links.port_a], fabric.ports.speed_gbps[links.port_b])
@@ -145,16 +136,10 @@ def _network(scenario: Scenario, nodes: _Nodes) -> Network:
         changes += [Change(at, row, up) for at, up in times if at is not None]
     columns = (*ends, speeds.tolist(), links.delay_ns.tolist(), loss.tolist())
     cables = [Cable(*values) for values in zip(*columns, strict=True)]
-    cables += [
-        Cable(nodes.nics + 2 * one, nodes.nics + 2 * one + 1, _CLOCK_GBPS, 0.0) for one in range(_CLOCKS)
-    ]
-
-    def curve(gbps: float) -> EcnCurve | None:
-        return None if gbps == _CLOCK_GBPS else ecn_curve(spec.ecn.preset, gbps, spec.ecn.model_extra)
-
-    settings = SwitchSettings(**spec.switch.model_dump(), ecn=curve)
-    hosts = nodes.nics + 2 * _CLOCKS
-    return Network(nodes.names, hosts, cables, settings, changes)
+    settings = SwitchSettings(
+        **spec.switch.model_dump(), ecn=lambda gbps: ecn_curve(spec.ecn.preset, gbps, spec.ecn.model_extra)
+    )
+    return Network(nodes.names, nodes.nics, cables, settings, changes)
 
 
 def _transport(scenario: Scenario) -> Transport:
@@ -187,36 +172,20 @@ def _all_paths(scenario: Scenario, layout: Layout) -> list[tuple[tuple[int, ...]
     return [tuple(links for _, links in alternatives(src, dst)[:_MOST_PATHS]) for src, dst in pairs]
 
 
-def _messages(
-    nodes: _Nodes, layout: Layout, ways: Sequence[tuple[tuple[int, ...], ...]], first_clock: int
-) -> list[Flow]:
-    """Rows of the workload as messages, in their order; moments go over the clocks in turn.
-
-    Args:
-        nodes: rows of nodes.
-        layout: the rows.
-        ways: paths of each flow of it.
-        first_clock: directed link of the first clock.
-    """
+def _messages(nodes: _Nodes, layout: Layout, ways: Sequence[tuple[tuple[int, ...], ...]]) -> list[Flow]:
+    """Rows of the workload as messages, in their order; `ways` are the paths of each flow."""
     workload = layout.workload
     after = workload.after.tolist()
-    # A class of their own would take headroom of every port.
-    clock_class = int(workload.priority[workload.flows[0]])
     chosen = iter(zip(ways, layout.back.tolist(), strict=True))
     columns = (workload.src_port, workload.dst_port, workload.bytes_, workload.start_us, workload.gap_us)
-    numbers = (*columns, workload.priority)
+    numbers = (*columns, workload.priority, workload.connection)
     waits = pairwise(workload.after_first.tolist())
     flows = []
-    for row, (values, (begin, end)) in enumerate(
-        zip(zip(*(one.tolist() for one in numbers), strict=True), waits, strict=True)
-    ):
-        src, dst, bytes_, start_us, gap_us, priority = values
+    for values, (begin, end) in zip(zip(*(one.tolist() for one in numbers), strict=True), waits, strict=True):
+        src, dst, bytes_, start_us, gap_us, priority, connection = values
         waited = after[begin:end]
         if src == MOMENT:
-            clock = row % _CLOCKS
-            host, link = nodes.nics + 2 * clock, first_clock + 2 * clock
-            way = ((link,),), (link + 1,)
-            flows.append(Flow(host, host + 1, 1, *way, start_us, waited, gap_us, clock_class, 1))
+            flows.append(Flow(0, 0, 0, (), (), start_us, waited, gap_us))
         else:
             forth, return_way = next(chosen)
             size = max(1, round(bytes_))
@@ -232,13 +201,14 @@ def _messages(
                     waited,
                     gap_us,
                     priority,
+                    connection=connection,
                 )
             )
     return flows
 
 
 def _watched(fabric: Fabric, path: Ints, workload: Workload) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The links out of switches that most is sent over in the time that they have, and flows of the first of them."""
+    """The links out of switches that most is sent over in the time that they have, and the largest flows of the first."""
     rows, on = workload.flows, path >= 0
     loads = np.zeros(fabric.directed_count)
     loads += np.bincount(path[on], np.repeat(workload.bytes_[rows], on.sum(axis=1)), fabric.directed_count)
@@ -248,4 +218,5 @@ def _watched(fabric: Fabric, path: Ints, workload: Workload) -> tuple[tuple[int,
     order = np.argsort(-busy, kind="stable")[:_WATCHED]
     links = tuple(int(link) for link in order if busy[link] > 0)
     flows = rows[(path == links[0]).any(axis=1)] if links else rows
-    return links, tuple(flows[:_WATCHED].tolist())
+    largest = flows[np.argsort(-workload.bytes_[flows], kind="stable")]
+    return links, tuple(largest[:_WATCHED].tolist())

@@ -45,8 +45,11 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         seeds: Annotated[
-            int, typer.Option("--seeds", help="Runs of the flows, each with draws of its own.")
-        ] = 1,
+            int | None,
+            typer.Option(
+                "--seeds", help="Runs with draws of their own; by default run.seeds of a scenario, 1 of CSV."
+            ),
+        ] = None,
         whole_ns: Annotated[
             bool | None,
             typer.Option(
@@ -66,6 +69,10 @@ def register(app: typer.Typer) -> None:
         if scenario is not None:
             if topo or flows or paths or hpcc_config or fct:
                 raise typer.BadParameter("give a scenario, or --topo and --flows")
+            if whole_ns is not None:
+                raise typer.BadParameter("--whole-ns and --exact are for --topo and --flows")
+            if seeds is not None:
+                settings = [*(settings or []), f"run.seeds={seeds}"]
             from nettune.workflows.simulating import simulate_file
 
             result = simulate_file(scenario, settings or [], compare or [], runs, progress, seed=seed)
@@ -81,7 +88,7 @@ def register(app: typer.Typer) -> None:
             flows,
             paths=paths,
             hpcc_config=hpcc_config,
-            seeds=seeds,
+            seeds=1 if seeds is None else seeds,
             seed=seed,
             whole_ns=whole_ns,
             fct_file=fct,

@@ -125,10 +125,16 @@ def _side_by_side(variants: Sequence[Data]) -> list[Table]:
     ]
     heads = [Column(name, "us", best="min") for name in ("mean", "p99", "last")]
     setting = Column("setting")
-    rows = [
+    times = [
         [
             one["name"],
             *(_interval(one["fct_us"], one["fct_us_spread"], name) for name in ("mean", "p99", "max")),
+        ]
+        for one in variants
+    ]
+    counts = [
+        [
+            one["name"],
             *(
                 _interval(one, one["counter_spread"], name)
                 for name in ("pfc_pauses", "pfc_paused_us", "ecn_marks")
@@ -137,9 +143,8 @@ def _side_by_side(variants: Sequence[Data]) -> list[Table]:
         ]
         for one in variants
     ]
-    times = [Column(name, "us") for name in ("mean", "p99", "last")]
-    counters = [Column("PFC pauses"), Column("paused", "us"), Column("ECN marks")]
-    columns = [setting, *times, *counters, Column("longest queue")]
+    counters = [Column("PFC pauses"), Column("paused", "us"), Column("ECN marks"), Column("longest queue")]
+    within = "means over seeds, in brackets the least and the most of a seed."
     return [
         Table(
             "Completion times of messages, means over seeds.",
@@ -147,7 +152,12 @@ def _side_by_side(variants: Sequence[Data]) -> list[Table]:
             brief,
             brief=True,
         ),
-        Table("Mean over seeds, in brackets the least and the most of a seed.", columns, rows),
+        Table(
+            f"Completion times: {within}",
+            [setting, *(Column(name, "us") for name in ("mean", "p99", "last"))],
+            times,
+        ),
+        Table(f"Pauses, marks, queues: {within}", [setting, *counters], counts),
     ]
 
 
@@ -185,26 +195,31 @@ def _pauses(variants: Sequence[Data], fabric: Fabric) -> Part:
 
 
 def _fluid(variants: Sequence[Data]) -> Section:
-    rows = []
+    points, settling = [], []
     for one in variants:
         if found := one["fluid"]:
             queue = format_size(found["queue_bytes"]) if found["on_ramp"] else "above Kmax"
-            rows.append([
-                one["name"], found["link"], found["flows"], found["delay_us"], 100 * found["p"], queue,
-                found["rate_gbps"], found["queue_per_ms"], found["fairness_per_ms"], "settles" if found["stable"] else "swings",
+            points.append([
+                one["name"], found["link"], found["flows"], found["delay_us"], 100 * found["p"], queue, found["rate_gbps"],
             ])  # fmt: skip
+            settling.append([
+                one["name"], found["queue_per_ms"], found["fairness_per_ms"], "settles" if found["stable"] else "swings",
+            ])  # fmt: skip
+    setting = Column("setting")
     heads = [
-        Column("setting"), Column("busiest link"), Column("flows"), Column("delay", "us"), Column("marked", "%"),
-        Column("queue"), Column("rate of a flow", "Gbit/s"), Column("queue's growth", "1/ms"),
-        Column("unfairness' growth", "1/ms"), Column("the queue"),
+        setting, Column("busiest link"), Column("flows"), Column("delay", "us"), Column("marked", "%"),
+        Column("queue"), Column("rate of a flow", "Gbit/s"),
+    ]  # fmt: skip
+    growths = [
+        setting, Column("queue's growth", "1/ms"), Column("unfairness' growth", "1/ms"), Column("the queue"),
     ]  # fmt: skip
     lead = "DCQCN's fluid model at the busiest link, all of its connections sending at once: where they would come to rest."
     notes = [
         "Growth below 0 dies out. The model knows no hyper increase, no clamped target and no least decrease.",
         "Source: Zhu et al., ECN or Delay (CoNEXT 2016); roots of the delay equations linearised at the fixed point.",
     ]
-    table = Table("Fixed point and stability.", heads, rows)
-    return Section("Fluid model", lead, [table, _stability(variants), Text(items=notes)])
+    tables = [Table("Fixed point.", heads, points), Table("Stability.", growths, settling)]
+    return Section("Fluid model", lead, [*tables, _stability(variants), Text(items=notes)])
 
 
 def _stability(variants: Sequence[Data]) -> Table:

@@ -201,7 +201,9 @@ def _text(data: dict[str, Any], stuck: str | None) -> str:
         )
     ]
     if stuck:
-        lines.append(f"FAIL  {stuck}")
+        from textwrap import wrap
+
+        lines += wrap(f"FAIL  {stuck}", 80, subsequent_indent="      ")
     if data["fct_us"]:
         for key in _MEASURES:
             spread = data["fct_us_spread"][key]

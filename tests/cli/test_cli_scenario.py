@@ -64,6 +64,12 @@ def test_json_and_text_tell_the_same(simulate):
     assert max(map(len, shown.stdout.splitlines()[:12])) <= 80
 
 
+def test_seeds_on_the_command_line(simulate):
+    """`--seeds` stands in place of the file's `run.seeds`."""
+    told = simulate("scenario.toml", "--seeds", "4", "--output", "json").json
+    assert told["seeds"] == 4
+
+
 def test_settings_side_by_side(simulate):
     """Two values are two rows."""
     done = simulate("scenario.toml", "--compare", "congestion.preset=paper,swift")
@@ -90,6 +96,9 @@ def test_settings_side_by_side(simulate):
         (["scenario.toml", "--set", "congestion.preset=papr"], "did you mean 'paper'"),
         (["scenario.toml", "--set", "x"], "write it like"),
         (["scenario.toml", "--compare", "run.seeds=1"], "two values or more"),
+        (["scenario.toml", "--seeds", "0"], "seeds: "),
+        (["scenario.toml", "--whole-ns"], "are for --topo and --flows"),
+        (["scenario.toml", "--exact"], "are for --topo and --flows"),
     ],
 )
 def test_mistakes_are_one_line(simulate, words, message):

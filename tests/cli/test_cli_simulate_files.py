@@ -92,7 +92,17 @@ def test_quick_way_loads_nothing_heavy(files):
     )
     loaded = set(done.stderr.splitlines()[-1].split())
     assert json.loads(done.stdout)["status"] == "PASS"
-    assert not loaded & {"numpy", "scipy", "matplotlib", "pydantic", "torch", "typer", "rich", "numba"}
+    assert not loaded & {
+        "numpy",
+        "scipy",
+        "matplotlib",
+        "pydantic",
+        "torch",
+        "typer",
+        "rich",
+        "numba",
+        "difflib",
+    }
 
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process(files, nettune, tmp_path):
@@ -153,6 +163,8 @@ def test_a_deadlock_is_a_failed_verdict(tmp_path, capsys):
     assert found["status"] == "FAIL"
     assert "PFC deadlock" in found["findings"][0]["what"]
     assert "switch4 > switch5 paused behind switch5 > switch6" in found["findings"][0]["what"]
+    assert run_words(words(files)) == 1
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -165,7 +177,7 @@ def test_a_deadlock_is_a_failed_verdict(tmp_path, capsys):
         ({"paths": PATHS.replace("4-6-5,", "4-6-4-6-5,", 1)}, "paths:2: the route 0 > 4-6-4-6-5 > 2 loops"),
         (
             {"hpcc-config": CONFIG.replace("100000000000 50", "100000000000 500")},
-            "kmin_bytes = 500000 is above",
+            "kmin_bytes = 500,000 is above",
         ),
         ({"hpcc-config": CONFIG.replace("BUFFER_SIZE 4", "BUFFER_SIZE 0.1")}, "its buffer has 104857"),
         ({"hpcc-config": CONFIG.replace("CC_MODE 1", "CC_MODE 8")}, "hpcc-config:1: CC_MODE 8"),
@@ -194,6 +206,7 @@ def test_mistakes_in_words(files, tmp_path, capsys):
         (words(files, "--seeds", "0"), "--seeds must be 1 to 10000"),
         (words({**files, "topo": str(tmp_path)}), "Is a directory"),
         (words({**files, "topo": str(tmp_path / "gone")}), "No such file"),
+        (words({**files, "flows": "/dev/zero"}), "/dev/zero: has more than 512 MiB"),
         (words(files, "--fct", str(tmp_path / "topo" / "where.csv")), "where.csv"),
     ):
         assert run_words(line) == 2, line

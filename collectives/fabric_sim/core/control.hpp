@@ -46,7 +46,9 @@ struct Acknowledgement {
   const Telemetry* telemetry;
 };
 
-inline Time as_time(double v) { return static_cast<Time>(v); }
+// Of what does not fit, a number that is as good as endless and to which a time can be added.
+inline int64_t whole(double v) { return static_cast<int64_t>(std::min(v, 2e18)); }
+inline int32_t small(double v) { return static_cast<int32_t>(std::min(v, 1e9)); }
 
 // x^n by multiplications alone: the same on every machine.
 inline double power(double x, int64_t n) {
@@ -66,9 +68,9 @@ struct Dcqcn {
   bool periodic, clamp, clamp_after_increase;
 
   explicit Dcqcn(const double* v)
-      : alpha_interval(as_time(v[1])), cut_interval(as_time(v[5])), increase_timer(as_time(v[10])), gain(v[2]),
+      : alpha_interval(whole(v[1])), cut_interval(whole(v[5])), increase_timer(whole(v[10])), gain(v[2]),
         initial_alpha(v[3]), least(v[6]), first_rate(v[7]), additive(v[13]), hyper(v[14]), min_rate(v[15]),
-        byte_counter(static_cast<int64_t>(v[11])), stages(static_cast<int64_t>(v[12])), periodic(v[4] != 0),
+        byte_counter(whole(v[11])), stages(whole(v[12])), periodic(v[4] != 0),
         clamp(v[8] != 0), clamp_after_increase(v[9] != 0) {}
 
   struct State {
@@ -181,9 +183,9 @@ struct Swift {
   double scale, offset;
 
   explicit Swift(const double* v)
-      : base_target(as_time(v[0])), per_hop(as_time(v[1])), range(as_time(v[2])), fs_min(v[3]), fs_max(v[4]),
-        increase(v[5]), beta(v[6]), max_decrease(v[7]), min_cwnd(v[8]), max_cwnd(v[9]),
-        reset_threshold(static_cast<int32_t>(v[10])) {
+      : base_target(whole(v[0])), per_hop(whole(v[1])), range(whole(v[2])), fs_min(v[3]), fs_max(v[4]),
+        increase(v[5]), beta(v[6]), max_decrease(v[7]), min_cwnd(v[8]), max_cwnd(std::min(v[9], 1e12)),
+        reset_threshold(small(v[10])) {
     scale = static_cast<double>(range) / (1 / std::sqrt(fs_min) - 1 / std::sqrt(fs_max));
     offset = -scale / std::sqrt(fs_max);
   }
@@ -212,7 +214,7 @@ struct Swift {
     q.rtt = std::max<Time>(ack.rtt, 1);
     q.retransmits = 0;
     const double scaled = scale / std::sqrt(q.cwnd) + offset;
-    const double target = static_cast<double>(base_target + s.hops * per_hop) +
+    const double target = static_cast<double>(base_target) + s.hops * static_cast<double>(per_hop) +
                           std::clamp(scaled, 0.0, static_cast<double>(range));
     const double delay = static_cast<double>(ack.rtt);
     if (delay < target) {
@@ -241,7 +243,7 @@ struct Hpcc {
   double eta, additive, min_rate;
   int32_t max_stage;
 
-  explicit Hpcc(const double* v) : eta(v[0]), additive(v[2]), min_rate(v[3]), max_stage(static_cast<int32_t>(v[1])) {}
+  explicit Hpcc(const double* v) : eta(v[0]), additive(v[2]), min_rate(v[3]), max_stage(small(v[1])) {}
 
   struct State {
     double current, utilisation = 1;
@@ -297,21 +299,37 @@ struct Hpcc {
 
 struct Hybrid {
   Time target, ecn_interval;
-  double gain, max_decrease, ecn_to, additive, fast, min_rate;
+  double gain, max_decrease, ecn_to, additive, fast, min_rate, delivered_part;
   int64_t increase_bytes, fast_after;
 
   explicit Hybrid(const double* v)
-      : target(as_time(v[0])), ecn_interval(as_time(v[3])), gain(v[1]), max_decrease(v[2]), ecn_to(v[4]),
-        additive(v[6]), fast(v[7]), min_rate(v[9]), increase_bytes(static_cast<int64_t>(v[5])),
-        fast_after(static_cast<int64_t>(v[8])) {}
+      : target(whole(v[0])), ecn_interval(whole(v[3])), gain(v[1]), max_decrease(v[2]), ecn_to(v[4]),
+        additive(v[6]), fast(v[7]), min_rate(v[9]), delivered_part(v[10]), increase_bytes(whole(v[5])),
+        fast_after(whole(v[8])) {}
 
   struct State {
     Time last_ecn = -(NEVER / 4), last_delay = -(NEVER / 4), round_start = 0;
     int64_t sent = 0, calm = 0;
+    double delivered = 0;    // bit/s that were acknowledged lately, over a base RTT and 8 packets at least
+    Time measured = -1;      // since when `acked` counts
+    int64_t acked = 0;
     bool cut = false;  // in this round trip
   };
 
+  void start(const Sender& s, State& q) const { q.delivered = s.line_rate; }
+
+  void measure(const Sender& s, State& q, const Acknowledgement& ack) const {
+    q.acked += static_cast<int64_t>(ack.packets) * s.payload;
+    const Time elapsed = ack.now - q.measured;
+    if (q.measured >= 0 && (elapsed < s.base_rtt || q.acked < 8 * s.payload)) return;
+    if (q.measured >= 0) q.delivered = static_cast<double>(q.acked) * 8e12 / static_cast<double>(elapsed);
+    q.measured = ack.now;
+    q.acked = 0;
+  }
+
   void on_ack(Sender& s, State& q, const Acknowledgement& ack) const {
+    measure(s, q, ack);
+    const double before = s.rate;
     if (ack.marked && ack.now - q.last_ecn >= ecn_interval) {
       s.rate *= ecn_to;
       q.last_ecn = ack.now;
@@ -324,6 +342,7 @@ struct Hybrid {
       q.last_delay = ack.now;
       q.cut = true;
     }
+    s.rate = std::max(s.rate, std::min(before, q.delivered * delivered_part));
     if (ack.now - q.round_start >= ack.rtt && (q.cut || q.sent >= increase_bytes)) {
       q.calm = q.cut ? 0 : q.calm + 1;
       if (!q.cut) s.rate += q.calm > fast_after ? fast : additive;
@@ -350,7 +369,7 @@ struct Control {
 
   Control(int32_t kind, const double* v)
       : algorithm(static_cast<Algorithm>(kind)),
-        cnp_interval(algorithm == Algorithm::DCQCN ? as_time(v[0]) : 0),
+        cnp_interval(algorithm == Algorithm::DCQCN ? whole(v[0]) : 0),
         fixed_rate(algorithm == Algorithm::FIXED ? v[0] : 0), dcqcn(of(Algorithm::DCQCN, v)),
         swift(of(Algorithm::SWIFT, v)), hpcc(of(Algorithm::HPCC, v)), hybrid(of(Algorithm::HYBRID, v)) {}
 

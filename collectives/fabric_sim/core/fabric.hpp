@@ -34,8 +34,9 @@ struct Input {
   // Of each node; 0 shared bytes for a host
   const int8_t* is_switch;
   const int64_t *shared, *reserve, *xon_offset, *lossless;
-  // Of each flow; its paths are `data_count` runs of `data_length` links in path_link, one after another
-  const int32_t *cls, *control;
+  // Of each flow; its paths are `data_count` runs of `data_length` links in path_link, one after another; `pair` is the
+  // first flow of its queue pair, often itself. One of 0 bytes has no paths.
+  const int32_t *cls, *control, *pair;
   const int64_t *bytes, *start, *gap, *base_rtt, *window;
   const int32_t *data_first, *data_count, *data_length, *ack_first;
   const int32_t* path_link;
@@ -161,7 +162,7 @@ struct Turn {  // when a queue pair may send again
 struct Nic {
   int32_t port = 0, queue_pairs = 0;
   int32_t last_class = 0;
-  int32_t first_flow = 0;             // its flows, one a queue pair: flow_of_[first_flow + queue pair]
+  int32_t first_flow = 0;             // its queue pairs, by their first flows: flow_of_[first_flow + queue pair]
   int32_t first_class = 0;            // its sets of ready queue pairs: ready_[first_class + class]
   std::vector<Turn> waiting;          // heap; an entry is stale when it is not its flow's `turn`
 };
@@ -171,37 +172,47 @@ struct Ready {
   int32_t last = -1;  // queue pair that sent last
 };
 
-enum class Place : int8_t { NOWHERE, WAITING, READY };
+// WAKING: waits, but its rate may rise before its turn, which is then worked out anew.
+enum class Place : int8_t { NOWHERE, WAITING, WAKING, READY };
 
+// A message, and what belongs to its queue pair where it is the first of that. Messages of a queue pair go in the order of
+// their starts; each is acknowledged, and sent again, for itself.
 struct alignas(64) Flow {
-  // Each packet and each acknowledgement looks at the first two cache lines.
+  // Each packet and each acknowledgement looks at the first two cache lines; (p): of the queue pair.
   int32_t next = 0, una = 0, packets = 0, sent_upto = 0;
   int32_t nic = 0, queue_pair = 0;
   int16_t control = 0;
   int8_t cls = 0;
-  Place place = Place::NOWHERE;
-  bool started = false, over = false, failed = false, timer_set = false;
-  Time turn = 0;                  // when the rate limiter lets it send
-  Time gap = 0;                   // between two full packets
-  double gap_rate = 0;            // rate of `gap`
+  Place place = Place::NOWHERE;   // (p)
+  bool started = false, over = false, timer_set = false;
+  bool shared = false;            // (p) of several messages
+  Time turn = 0;                  // (p) when the rate limiter lets it send
+  Time gap = 0;                   // (p) between two full packets
+  double gap_rate = 0;            // (p) rate of `gap`
   Time progress = 0;              // last acknowledgement that advanced, or when the first unacknowledged packet left
-  Sender sender{};
-  int32_t data_first = 0, path = 0;
-  ControlState control_state;
+  Sender sender{};                // (p)
+  int32_t pair = 0;
+  int32_t data_at = 0;            // first link of its path
+  ControlState control_state;     // (p)
   Time last_sent = 0;
-  int32_t last_payload = 0;
+  int32_t path = 0, last_payload = 0;
+  int32_t open = -1, current = -1, last = -1;  // (p) shared: first message not over, first that may have more to send, last
+  int32_t following = -1;         // next message of the queue pair
+  int64_t packets_so_far = 0;     // (p) shared: of all messages that have started
+  int64_t packets_before = 0;     // of its queue pair's earlier messages
   int32_t retransmit_next = 0, retransmit_end = 0;  // selective repeat: what is being sent again
   int32_t acked_upto = 0;         // selective repeat: behind the last packet that has arrived
-  int32_t retries = 0, same = 0, waits_for = 0, hpcc = -1;
+  int32_t retries = 0, same = 0, waits_for = 0;
+  int32_t hpcc = -1;              // (p)
   Time timeout = 0;
   int64_t retransmissions = 0;
 };
 
 struct Receiver {
-  int32_t expected = 0, packets = 0, control = 0, ack_first = 0, port = 0;
-  Time cnp_after = 0, nack_after = 0;
+  int32_t expected = 0, packets = 0, control = 0, ack_first = 0, port = 0, pair = 0;
+  Time cnp_after = 0, nack_after = 0;  // the first (p)
   int32_t last_nack = -1;
-  bool cnp_due = false;  // a packet was marked since the last CNP, which is not long enough ago
+  bool cnp_due = false;  // (p) a packet was marked since the last CNP, which is not long enough ago
 };
 
 class Simulation {
@@ -238,21 +249,28 @@ class Simulation {
   ClassQueue& queue(const Port& port, int cls) { return queues_[static_cast<size_t>(port.id) * classes_ + cls]; }
   Ingress& ingress(int32_t link, int cls) { return ingresses_[static_cast<size_t>(link) * classes_ + cls]; }
 
-  // NICs (transport.hpp)
+  // Queue pairs (queuepairs.hpp)
   void start(int32_t id);
-  bool may_send(const Flow& flow) const;
-  void enlist(int32_t id);
+  bool has_more(const Flow& flow) const;
+  bool window_open(const Flow& pair) const;
+  int32_t next_message(int32_t pair);
+  void append(Flow& pair, int32_t id);
+  void close(int32_t id);
+  void enlist(int32_t pair);
+  void repace(Flow& pair);
   void release_turns(Nic& nic, Time upto);
   bool send_next(Port& port, Time limit);
   int pick_ready(const Nic& nic, uint32_t paused) const;
-  void send_packet(Port& port, int32_t id);
   Time next_turn(const Port& port) const;
-  void update_gap(Flow& flow);
+  void update_gap(Flow& pair);
+
+  // NICs (transport.hpp)
+  void send_packet(Port& port, int32_t id);
   void choose_path(Flow& flow, int32_t id);
   void receive(Packet packet);
   void receive_data(const Packet& packet);
   void answer(const Packet& packet, Kind kind);
-  void send_cnp(int32_t id);
+  void send_cnp(int32_t pair);
   void receive_ack(const Packet& packet);
   void acknowledge(int32_t id, const Packet& packet);
   void control_ack(Flow& flow, const Packet& packet, int32_t newly);

@@ -66,11 +66,13 @@ class Ring {
     if (count_ == capacity_) grow(memory);
     slots_[(head_ + count_++) & (capacity_ - 1)] = value;
   }
-  void push_front(const T& value, Memory& memory) {
+  // Behind the first `ahead`.
+  void insert(uint32_t ahead, const T& value, Memory& memory) {
     if (count_ == capacity_) grow(memory);
     head_ = (head_ - 1) & (capacity_ - 1);
     ++count_;
-    slots_[head_] = value;
+    for (uint32_t i = 0; i < ahead; ++i) slot(i) = slot(i + 1);
+    slot(ahead) = value;
   }
   T pop() {
     T value = slots_[head_];
@@ -80,6 +82,7 @@ class Ring {
   }
 
  private:
+  T& slot(uint32_t i) { return slots_[(head_ + i) & (capacity_ - 1)]; }
   void grow(Memory& memory) {
     const uint32_t capacity = capacity_ ? 2 * capacity_ : 8;
     memory.take(static_cast<int64_t>(capacity - capacity_) * static_cast<int64_t>(sizeof(T)));

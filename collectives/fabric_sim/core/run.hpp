@@ -79,7 +79,16 @@ inline Simulation::Simulation(const Input& in)
     flow.last_payload = static_cast<int32_t>(in.bytes[i] - (flow.packets - 1) * in.mtu);
     flow.cls = static_cast<int8_t>(in.cls[i]);
     flow.control = static_cast<int16_t>(in.control[i]);
-    flow.data_first = in.data_first[i];
+    if (in.selective_repeat) {
+      const size_t words = static_cast<size_t>(flow.packets) / 64 + 1;
+      memory_.take(static_cast<int64_t>(16 * words));
+      acked_.emplace_back(words, 0);
+      arrived_.emplace_back(words, 0);
+    }
+    if (flow.waits_for == 0) appoint(in.start[i], Act::START, id);
+    flow.pair = receivers_[i].pair = in.pair[i];
+    if (!flow.packets) continue;
+    flow.data_at = in.data_first[i];
     receivers_[i].packets = flow.packets;
     receivers_[i].control = flow.control;
     receivers_[i].ack_first = in.ack_first[i];
@@ -87,14 +96,11 @@ inline Simulation::Simulation(const Input& in)
     flow.timeout = in.first_timeout;
     const Port& port = ports_[in.path_link[in.data_first[i]]];
     flow.nic = port.nic;
-    Nic& nic = nics_[flow.nic];
-    flow.queue_pair = nic.queue_pairs++;
-    if (in.selective_repeat) {
-      const size_t words = static_cast<size_t>(flow.packets) / 64 + 1;
-      memory_.take(static_cast<int64_t>(16 * words));
-      acked_.emplace_back(words, 0);
-      arrived_.emplace_back(words, 0);
+    if (flow.pair != id) {
+      flows_[flow.pair].shared = true;
+      continue;
     }
+    flow.queue_pair = nics_[flow.nic].queue_pairs++;
     const Control& control = controls_[flow.control];
     const double line = static_cast<double>(port.rate);
     flow.sender = {control.fixed_rate > 0 ? std::min(control.fixed_rate, line) : line, line, in.window[i],
@@ -115,11 +121,11 @@ inline Simulation::Simulation(const Input& in)
         break;
       case Algorithm::HYBRID:
         flow.control_state.hybrid = {};
+        control.hybrid.start(flow.sender, flow.control_state.hybrid);
         break;
       case Algorithm::FIXED:
         break;
     }
-    if (flow.waits_for == 0) appoint(in.start[i], Act::START, id);
   }
   int32_t first = 0;
   for (Nic& nic : nics_) {
@@ -133,7 +139,8 @@ inline Simulation::Simulation(const Input& in)
   }
   flow_of_.resize(flows);
   for (size_t i = 0; i < flows; ++i)
-    flow_of_[nics_[flows_[i].nic].first_flow + flows_[i].queue_pair] = static_cast<int32_t>(i);
+    if (flows_[i].packets && flows_[i].pair == static_cast<int32_t>(i))
+      flow_of_[nics_[flows_[i].nic].first_flow + flows_[i].queue_pair] = static_cast<int32_t>(i);
   for (int64_t i = 0; i < in.changes; ++i) appoint(in.change_at[i], Act::LINK, static_cast<int32_t>(i));
   if (in.sample_period) appoint(0, Act::SAMPLE, 0);
 }
@@ -219,7 +226,7 @@ inline void Simulation::keep(const Appointment& appointment) {
       arrivals_seen_ = arrivals_;
       break;
     case Act::CNP_DUE:
-      if (!flows_[appointment.subject].over) send_cnp(appointment.subject);
+      if (!flows_[appointment.subject].over || flows_[appointment.subject].shared) send_cnp(appointment.subject);
       break;
     case Act::LINK:
       change_link(in_.change_link[appointment.subject], in_.change_up[appointment.subject]);

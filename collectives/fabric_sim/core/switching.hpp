@@ -204,7 +204,8 @@ inline void Simulation::sync(Switch& node) {
   }
 }
 
-// Tells the sender of link `in` to stop or go on. The frame waits for what the port is sending, and for nothing else.
+// Tells the sender of link `in` to stop or go on. The frame waits for what the port is sending and for earlier frames: were
+// it to overtake them, the sender would be left with the older word.
 inline void Simulation::send_pfc(int32_t in, int cls, bool xoff) {
   Switch& node = switches_[ports_[in].to];
   ingress(in, cls).paused = xoff;
@@ -219,7 +220,9 @@ inline void Simulation::send_pfc(int32_t in, int cls, bool xoff) {
   frame.bits = static_cast<uint8_t>(HIGH << 4 | (xoff ? XOFF : 0));
   Port& port = ports_[ports_[in].reverse];
   touch(port);
-  port.high.push_front(frame, memory_);
+  uint32_t frames = 0;
+  while (frames < port.high.count() && port.high[frames].kind == PFC) ++frames;
+  port.high.insert(frames, frame, memory_);
   settle(port);
 }
 

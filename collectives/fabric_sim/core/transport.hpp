@@ -1,110 +1,18 @@
-// NICs: queue pairs with a rate limiter each, acknowledgements, go-back-N and selective repeat, retransmission timers.
+// NICs: packets of messages, acknowledgements, go-back-N and selective repeat, retransmission timers.
 #pragma once
 
-#include "fabric.hpp"
+#include "queuepairs.hpp"
 
 namespace fabric {
 
 inline bool bit(const std::vector<uint64_t>& set, int32_t i) { return set[i >> 6] >> (i & 63) & 1; }
 inline void set_bit(std::vector<uint64_t>& set, int32_t i) { set[i >> 6] |= 1ull << (i & 63); }
 
-// ---- whose turn it is -------------------------------------------------------------------------------------------
-
-inline void Simulation::start(int32_t id) {
-  Flow& flow = flows_[id];
-  flow.started = true;
-  Port& port = ports_[nics_[flow.nic].port];
-  touch(port);
-  flow.turn = now_;
-  flow.progress = now_;
-  enlist(id);
-  settle(port);
-}
-
-inline bool Simulation::may_send(const Flow& flow) const {
-  if (!flow.started || flow.over) return false;
-  if (in_.selective_repeat && flow.retransmit_next < flow.retransmit_end) return true;
-  if (flow.next >= flow.packets) return false;
-  int64_t window = flow.sender.window;
-  if (!window) return true;
-  if (in_.window_follows_rate && controls_[flow.control].algorithm == Algorithm::DCQCN)
-    window = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(window) * flow.sender.rate / flow.sender.line_rate));
-  return static_cast<int64_t>(flow.next - flow.una) * in_.mtu < window;
-}
-
-// Puts a queue pair that may send where its turn will be seen: the set of ready ones, or the heap of those that wait.
-inline void Simulation::enlist(int32_t id) {
-  Flow& flow = flows_[id];
-  if (flow.place != Place::NOWHERE || !may_send(flow)) return;
-  Nic& nic = nics_[flow.nic];
-  if (flow.turn <= ports_[nic.port].free_at) {
-    flow.place = Place::READY;
-    ready_[nic.first_class + flow.cls].set.add(flow.queue_pair);
-  } else {
-    flow.place = Place::WAITING;
-    nic.waiting.push_back({flow.turn, id});
-    std::push_heap(nic.waiting.begin(), nic.waiting.end());
-  }
-}
-
-inline void Simulation::release_turns(Nic& nic, Time upto) {
-  while (!nic.waiting.empty() && nic.waiting.front().at <= upto) {
-    const Turn turn = nic.waiting.front();
-    std::pop_heap(nic.waiting.begin(), nic.waiting.end());
-    nic.waiting.pop_back();
-    Flow& flow = flows_[turn.flow];
-    if (flow.place != Place::WAITING || flow.turn != turn.at) continue;  // stale
-    flow.place = Place::READY;
-    ready_[nic.first_class + flow.cls].set.add(flow.queue_pair);
-  }
-}
-
-inline int Simulation::pick_ready(const Nic& nic, uint32_t paused) const {
-  for (int i = 1; i <= classes_; ++i) {
-    const int cls = classes_ == 1 ? 0 : (nic.last_class + i) % classes_;
-    if (!(paused >> cls & 1) && !ready_[nic.first_class + cls].set.empty()) return cls;
-  }
-  return -1;
-}
-
-// When a NIC's port has something to send, as far as is known.
-inline Time Simulation::next_turn(const Port& port) const {
-  const Nic& nic = nics_[port.nic];
-  if (pick_ready(nic, port.paused) >= 0) return port.free_at;
-  return nic.waiting.empty() ? NEVER : std::max(port.free_at, nic.waiting.front().at);
-}
-
-// One packet of the next ready queue pair, round robin, at the first moment from port.free_at to `limit`; false: none.
-inline bool Simulation::send_next(Port& port, Time limit) {
-  Nic& nic = nics_[port.nic];
-  release_turns(nic, port.free_at);
-  for (;;) {
-    const int cls = pick_ready(nic, port.paused);
-    if (cls < 0) {
-      if (nic.waiting.empty() || nic.waiting.front().at > limit) return false;
-      port.free_at = std::max(port.free_at, nic.waiting.front().at);
-      release_turns(nic, port.free_at);
-      continue;
-    }
-    Ready& ready = ready_[nic.first_class + cls];
-    const int queue_pair = ready.set.next(ready.last);
-    ready.set.remove(queue_pair);
-    const int32_t id = flow_of_[nic.first_flow + queue_pair];
-    Flow& flow = flows_[id];
-    flow.place = Place::NOWHERE;
-    if (!may_send(flow)) continue;
-    ready.last = queue_pair;
-    nic.last_class = cls;
-    send_packet(port, id);
-    if (!ready.set.empty()) prefetch(&flows_[flow_of_[nic.first_flow + ready.set.next(queue_pair)]], 2);
-    return true;
-  }
-}
-
 // ---- sending ----------------------------------------------------------------------------------------------------
 
 inline void Simulation::send_packet(Port& port, int32_t id) {
   Flow& flow = flows_[id];
+  Flow& pair = flows_[flow.pair];
   const Time at = port.free_at;
   int32_t seq;
   if (in_.selective_repeat && flow.retransmit_next < flow.retransmit_end) {
@@ -124,7 +32,7 @@ inline void Simulation::send_packet(Port& port, int32_t id) {
   Packet packet;
   packet.flow = id;
   packet.seq = seq;
-  packet.at = flow.data_first + flow.path * flow.sender.hops;
+  packet.at = flow.data_at;
   packet.got = 0;
   packet.bytes = static_cast<uint16_t>(payload + in_.header_bytes);
   packet.kind = DATA;
@@ -143,26 +51,18 @@ inline void Simulation::send_packet(Port& port, int32_t id) {
   }
   transmit(port, packet);
 
-  const Control& control = controls_[flow.control];
+  const Control& control = controls_[pair.control];
   if (control.algorithm == Algorithm::DCQCN)
-    control.dcqcn.advance(flow.sender, flow.control_state.dcqcn, at);
+    control.dcqcn.advance(pair.sender, pair.control_state.dcqcn, at);
   else if (control.algorithm == Algorithm::HYBRID)
-    flow.control_state.hybrid.sent += payload;
-  update_gap(flow);
-  flow.turn = at + flow.gap;
+    pair.control_state.hybrid.sent += payload;
+  update_gap(pair);
+  pair.turn = at + pair.gap;
   if (in_.flowlet_gap) flow.last_sent = at;
   if (control.algorithm == Algorithm::DCQCN)
-    control.dcqcn.on_sent(flow.sender, flow.control_state.dcqcn, payload);
+    control.dcqcn.on_sent(pair.sender, pair.control_state.dcqcn, payload);
   if (in_.timeout && !flow.timer_set) set_timer(id);
-  enlist(id);
-}
-
-// The rate limiter: a full packet holds its flow for as long as it would take at the flow's own rate.
-inline void Simulation::update_gap(Flow& flow) {
-  if (flow.gap_rate == flow.sender.rate) return;
-  flow.gap_rate = flow.sender.rate;
-  flow.gap = static_cast<Time>(static_cast<double>(in_.mtu + in_.header_bytes) * 8e12 / flow.sender.rate);
-  flow.gap -= flow.gap % in_.tick;
+  enlist(flow.pair);
 }
 
 // Spray: another path for each packet. Flowlets: another one after a pause of the flow. Paths with a dead link are left out.
@@ -173,9 +73,11 @@ inline void Simulation::choose_path(Flow& flow, int32_t id) {
     flow.path = (flow.path + 1) % count;
   else if (in_.flowlet_gap && (fresh || ports_[nics_[flow.nic].port].free_at - flow.last_sent > in_.flowlet_gap))
     flow.path = ports_[nics_[flow.nic].port].random.below(count);
+  const int32_t hops = in_.data_length[id];
   for (int32_t tries = 0; tries < count; ++tries) {
-    const int32_t* link = in_.path_link + in_.data_first[id] + flow.path * flow.sender.hops;
-    if (std::none_of(link, link + in_.data_length[id], [&](int32_t l) { return ports_[l].down; })) return;
+    flow.data_at = in_.data_first[id] + flow.path * hops;
+    const int32_t* link = in_.path_link + flow.data_at;
+    if (std::none_of(link, link + hops, [&](int32_t l) { return ports_[l].down; })) return;
     flow.path = (flow.path + 1) % count;
   }
 }
@@ -195,12 +97,13 @@ inline void Simulation::receive_data(const Packet& packet) {
   const int32_t packets = r.packets;
   const Time cnp_interval = controls_[r.control].cnp_interval;
   ++arrivals_;
-  if (packet.bits & MARKED && cnp_interval && !r.cnp_due) {
-    if (now_ >= r.cnp_after) {
-      send_cnp(id);
+  if (packet.bits & MARKED && cnp_interval && !receivers_[r.pair].cnp_due) {
+    Receiver& pair = receivers_[r.pair];
+    if (now_ >= pair.cnp_after) {
+      send_cnp(r.pair);
     } else {
-      r.cnp_due = true;
-      appoint(r.cnp_after, Act::CNP_DUE, id);
+      pair.cnp_due = true;
+      appoint(pair.cnp_after, Act::CNP_DUE, r.pair);
     }
   }
   const int32_t before = r.expected;
@@ -235,11 +138,11 @@ inline void Simulation::receive_data(const Packet& packet) {
 
 // At once for the first marked packet in a while, then at the end of each interval in which one was marked (DCQCN's paper,
 // section 3.1: NP).
-inline void Simulation::send_cnp(int32_t id) {
-  receivers_[id].cnp_due = false;
-  receivers_[id].cnp_after = now_ + controls_[receivers_[id].control].cnp_interval;
+inline void Simulation::send_cnp(int32_t pair) {
+  receivers_[pair].cnp_due = false;
+  receivers_[pair].cnp_after = now_ + controls_[receivers_[pair].control].cnp_interval;
   Packet marked{};
-  marked.flow = id;
+  marked.flow = pair;
   marked.bits = MARKED;
   answer(marked, CNP);
 }
@@ -260,18 +163,18 @@ inline void Simulation::receive_ack(const Packet& packet) {
   const int32_t id = packet.flow;
   Flow& flow = flows_[id];
   Port& port = ports_[nics_[flow.nic].port];
-  if (flow.over) {
+  if (flow.over && !(packet.kind == CNP && flow.shared)) {
     discard(packet);
     return;
   }
   touch(port);
   if (packet.kind == CNP) {
     ++cnps_;
-    controls_[flow.control].dcqcn.on_cnp(flow.sender, flow.control_state.dcqcn, now_);
+    controls_[flow.control].dcqcn.on_cnp(flow.sender, flow.control_state.dcqcn, now_);  // `flow` is a queue pair's first
     return;  // an idle port has not changed: the rate acts on the packet after the next
   }
   acknowledge(id, packet);
-  enlist(id);
+  enlist(flow.pair);
   settle(port);
 }
 
@@ -301,16 +204,18 @@ inline void Simulation::acknowledge(int32_t id, const Packet& packet) {
   } else if (packet.kind == NACK) {
     flow.next = flow.una;
   }
+  if (packet.kind == NACK) flows_[flow.pair].current = flows_[flow.pair].open;
   control_ack(flow, packet, newly);
   if (flow.una == flow.packets) finish(id);
 }
 
 inline void Simulation::control_ack(Flow& flow, const Packet& packet, int32_t newly) {
   const Control& control = controls_[flow.control];
+  Flow& pair = flows_[flow.pair];
   if (control.algorithm == Algorithm::DCQCN) {
     if (packet.bits & MARKED && !control.cnp_interval) {
       ++cnps_;
-      control.dcqcn.on_cnp(flow.sender, flow.control_state.dcqcn, now_);
+      control.dcqcn.on_cnp(pair.sender, pair.control_state.dcqcn, now_);
     }
   } else if (control.algorithm != Algorithm::FIXED) {
     Acknowledgement ack;
@@ -320,19 +225,17 @@ inline void Simulation::control_ack(Flow& flow, const Packet& packet, int32_t ne
     ack.rtt = static_cast<Time>(static_cast<uint32_t>(now_ >> 10) - sent) << 10;
     ack.marked = packet.bits & MARKED;
     ack.packets = newly;
-    ack.upto = static_cast<int64_t>(packet.seq) * in_.mtu;
-    ack.next = static_cast<int64_t>(flow.next) * in_.mtu;
+    ack.upto = (flow.packets_before + packet.seq) * in_.mtu;
+    ack.next = (flow.packets_before + flow.next) * in_.mtu;
     cnps_ += ack.marked && control.algorithm == Algorithm::HYBRID;
-    const Time late = flow.turn;
-    if (control.algorithm == Algorithm::SWIFT) control.swift.on_ack(flow.sender, flow.control_state.swift, ack);
-    if (control.algorithm == Algorithm::HPCC) control.hpcc.on_ack(flow.sender, hpcc_[flow.hpcc], ack);
-    if (control.algorithm == Algorithm::HYBRID) control.hybrid.on_ack(flow.sender, flow.control_state.hybrid, ack);
-    // A new rate holds from the last packet on (rdma-hw.cc, ChangeRate).
-    if (flow.place != Place::READY && flow.sender.rate != flow.gap_rate) {
-      const Time gap = flow.gap;
-      update_gap(flow);
-      flow.turn = std::max(late + flow.gap - gap, now_);
-      if (flow.place == Place::WAITING && flow.turn != late) flow.place = Place::NOWHERE;  // its old entry is stale
+    const Time late = pair.turn;
+    if (control.algorithm == Algorithm::SWIFT) control.swift.on_ack(pair.sender, pair.control_state.swift, ack);
+    if (control.algorithm == Algorithm::HPCC) control.hpcc.on_ack(pair.sender, hpcc_[pair.hpcc], ack);
+    if (control.algorithm == Algorithm::HYBRID) control.hybrid.on_ack(pair.sender, pair.control_state.hybrid, ack);
+    if (pair.place != Place::READY && pair.sender.rate != pair.gap_rate) {
+      repace(pair);
+      pair.turn = std::max(pair.turn, now_);
+      if (pair.place == Place::WAITING && pair.turn != late) pair.place = Place::NOWHERE;  // its old entry is stale
     }
   }
   discard(packet);
@@ -348,9 +251,8 @@ inline void Simulation::delivered(int32_t id) {
 }
 
 inline void Simulation::finish(int32_t id) {
-  flows_[id].over = true;
+  close(id);
   finish_[id] = now_;
-  --unfinished_;
   if (in_.selective_repeat) {
     acked_[id] = {};
     arrived_[id] = {};
@@ -379,9 +281,10 @@ inline void Simulation::timer_fires(int32_t id) {
   }
   ++timeouts_;
   if (flow.retries++ >= in_.retry_count) {
-    flow.over = flow.failed = true;
     ++failed_;
-    --unfinished_;
+    close(id);
+    enlist(flow.pair);
+    settle(port);
     return;
   }
   // Adaptive: a short time-out is used several times, then doubled, up to the configured one.
@@ -397,17 +300,20 @@ inline void Simulation::timer_fires(int32_t id) {
   } else {
     flow.next = flow.una;
   }
-  Control& control = controls_[flow.control];
-  if (control.algorithm == Algorithm::SWIFT) control.swift.on_timeout(flow.sender, flow.control_state.swift, now_);
-  enlist(id);
+  Flow& pair = flows_[flow.pair];
+  pair.current = pair.open;
+  const Control& control = controls_[flow.control];
+  if (control.algorithm == Algorithm::SWIFT) control.swift.on_timeout(pair.sender, pair.control_state.swift, now_);
+  enlist(flow.pair);
   if (!flow.timer_set) set_timer(id);
   settle(port);
 }
 
 inline double Simulation::rate_now(Flow& flow) {
   const Control& control = controls_[flow.control];
-  if (control.algorithm == Algorithm::DCQCN) control.dcqcn.advance(flow.sender, flow.control_state.dcqcn, now_);
-  return flow.started && !flow.over ? flow.sender.rate : 0;
+  Flow& pair = flows_[flow.pair];
+  if (control.algorithm == Algorithm::DCQCN) control.dcqcn.advance(pair.sender, pair.control_state.dcqcn, now_);
+  return flow.started && !flow.over ? pair.sender.rate : 0;
 }
 
 }  // namespace fabric

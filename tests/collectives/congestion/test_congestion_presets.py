@@ -83,6 +83,7 @@ def test_curves_that_cannot_mark_are_refused(changed: dict[str, float], message:
         ({"gain": 1019}, "gain must be above 0 and at most 1"),
         ({"min_rate_mbps": 0}, "min_rate_mbps must be above 0"),
         ({"increase_timer_us": -1}, "increase_timer_us must be above 0"),
+        ({"increase_timer_us": 1e-6}, "increase_timer_us must be at least 0.01"),
         ({"rate_decrease_interval_us": 0}, "must be above 0 where cuts are periodic"),
         ({"gian": 0.1}, "did you mean 'gain'"),
         ({"byte_counter": 1.5}, "byte_counter: 1.5 is no int"),

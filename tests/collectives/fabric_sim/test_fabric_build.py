@@ -78,6 +78,16 @@ def test_a_compiler_that_fails(tiny):
         build.library()
 
 
+def test_a_compiler_that_fails_without_a_word(tiny, monkeypatch, tmp_path):
+    """Its exit code is in the line."""
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexit 3\n")
+    silent.chmod(0o755)
+    monkeypatch.setenv("CXX", str(silent))
+    with pytest.raises(UnavailableError, match="core: exit code 3;"):
+        build.library()
+
+
 def test_a_cache_that_cannot_be_written(tiny, monkeypatch, tmp_path):
     """One line with the folder and the way out."""
     (tmp_path / "file").write_text("")

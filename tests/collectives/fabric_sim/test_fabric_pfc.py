@@ -123,3 +123,25 @@ def test_nothing_is_marked_below_kmin_and_all_above_kmax(fab):
     result = fab.run(network, fab.flows(network, [(0, 2, 200_000), (1, 2, 200_000)]))
     # The queue grows by a packet with each that leaves, up to 200, and shrinks again: 48 of 1048 bytes are above.
     assert result.total["marks"] == pytest.approx(2 * (200 - 48), abs=2)
+
+
+@given(
+    gbps=st.sampled_from([25, 100, 400]),
+    mtu=st.sampled_from([1000, 9000]),
+    xoff=st.integers(0, 40_000),
+    xon=st.integers(0, 3000),
+    seed=st.integers(1, 99),
+)
+def test_pause_frames_keep_their_order(fab, gbps, mtu, xoff, xon, seed):
+    """Where links are busy both ways, frames wait for a packet, and for each other: no port is paused for ever."""
+    settings = SwitchSettings(
+        xoff_bytes=xoff, xon_offset_bytes=xon, buffer_bytes=256 * 2**20, reserve_bytes=0
+    )
+    network = fab.leaf_spine(2, 1, 3, settings)
+    network = replace(network, cables=[replace(cable, gbps=gbps, delay_ns=100) for cable in network.cables])
+    pairs = [(src, dst, 40 * mtu) for src in range(6) for dst in range(6) if src != dst]
+    result = fab.run(network, fab.flows(network, pairs), transport=Transport(mtu_bytes=mtu), seed=seed)
+
+    assert result.status is Status.DONE
+    assert result.total["drops"] == 0
+    assert not any(result.column["link_is_paused"]) or result.total["now"] == max(result.finish_ps)

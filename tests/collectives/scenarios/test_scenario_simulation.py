@@ -55,10 +55,10 @@ def test_a_permutation_takes_one_message() -> None:
 
 
 def test_ring_steps_add_up() -> None:
-    """14 rounds of 100 packets, each when the one before has arrived; ACKs and moments cost next to nothing."""
+    """14 rounds of 100 packets, each when the one before has arrived; ACKs cost next to nothing, moments nothing."""
     outcome = simulated({"kind": "collective", "size": 800_000})
     rounds = outcome.seeds[0].end_us
-    assert rounds == pytest.approx(14 * message_us(100) + 2 + 2 * 60 * 8e-5, abs=0.1)
+    assert rounds == pytest.approx(14 * message_us(100) + 2 + 2 * 60 * 8e-5, abs=0.07)
     assert len(outcome.seeds[0].fct_us) == 8 * 14
 
 
@@ -73,6 +73,25 @@ def test_gaps_and_jitter_are_kept() -> None:
     assert late.end_us - plain.end_us == pytest.approx(300, abs=0.01)
     assert np.nanmax(late.fct_us) == pytest.approx(np.nanmax(plain.fct_us), abs=0.01)
     assert list(plain.phases) == ["job0/permutation"]
+
+
+def test_connections_keep_their_rates() -> None:
+    """Messages of a second iteration go on at the rates to which the first has led, not at the link's."""
+    job = {"kind": "incast", "to": "h0", "size": 5_000_000, "iterations": 2}
+    fabric = {"leaves": 1, "spines": 0, "hosts_per_leaf": 4}
+    samples = simulated(job, fabric=fabric, congestion={"preset": "paper"}).seeds[0].samples
+    assert samples is not None
+    first = [next(rate for rate in rates[1:] if rate > 0) for rates in samples.rate_gbps.values()]
+    assert first == pytest.approx([100, 100, 100, *first[3:]])
+    assert max(first[3:]) < 90
+
+
+def test_the_largest_messages_are_watched() -> None:
+    """Of those through the busiest port: what takes longest is what a plot of rates must show."""
+    small = {"kind": "permutation", "size": 10_000}
+    made = scenario(small, {"kind": "incast", "to": "h0", "size": 10**6})
+    layout = lay_out(made, 0)
+    assert set(layout.workload.bytes_[list(layout.watch_flows)]) == {1e6}
 
 
 def test_incast_shares_the_receivers_link() -> None:
