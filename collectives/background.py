@@ -29,6 +29,7 @@ _TOLERANCE = 0.15
 _SHARED = 0.05
 _LEAST_BYTES = 65536
 """Barriers, stores and neighbour discovery send so much at most."""
+_LEAST_SHARED_BYTES = 8192  # nothing of that is on its way while the ranks are still
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def contaminated(links: Sequence[LinkBytes]) -> str:
     if not known:
         return ""
     shared = max(known, key=lambda link: link.background_bytes if link.predicted_bytes else 0.0)
-    if shared.background_bytes > max(_SHARED * (shared.predicted_bytes or 0.0), _LEAST_BYTES):
+    if shared.background_bytes > max(_SHARED * (shared.predicted_bytes or 0.0), _LEAST_SHARED_BYTES):
         return (
             f"others sent {shared.background_bytes:.3g} bytes over {shared.name} at the rate seen just before"
         )

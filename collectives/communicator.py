@@ -21,7 +21,7 @@ _SERVE = "collectives.backends.joining:serve_store"
 PRELOAD = (_BACKEND,)
 """What agents for these calls should import before they are forked."""
 
-MODULES = {"gloo": _BACKEND, "mpi": "collectives.backends.mpi_backend"}
+MODULES = {"gloo": _BACKEND, "nccl": _BACKEND, "mpi": "collectives.backends.mpi_backend"}
 """Modules that carry out collectives inside a rank, by the backend's name; they have the same functions."""
 
 Seat = str | tuple[str, str]

@@ -35,7 +35,7 @@ COPIES = 8
 """Connections of each pair where they are to be chosen: with two ways, all but one of 128 pairs have both among them."""
 _CHOICES = 8
 _TELLING = ("gloo",)
-"""Backends that tell their connections."""
+"""Backends whose connections are their own: they can be told, chosen among and paced."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +197,11 @@ class _Ready:
         cls, setting: Setting, place: Place, case: Case, method: Method, latency: Latency | None
     ) -> _Ready:
         seats = place.seats(0)
+        if method.backend not in _TELLING and (setting.steer or case.cap_gbps is not None):
+            raise InputError(
+                f"setting {setting.name!r}: {method.backend} does not hand out its connections, so none can be "
+                "chosen or paced; use gloo for +steer and --cap"
+            )
         if setting.steer and place.routing is None:
             raise InputError(f"setting {setting.name!r}: steering needs a fabric; give --lab")
         shape = Shape.by_host([seat if isinstance(seat, str) else seat[0] for seat in seats])
@@ -222,7 +227,7 @@ class _Ready:
         """One fresh initialisation, with every size."""
         seats = self.place.seats(init)
         copies = 1
-        if self.schedule is not None:
+        if self.schedule is not None and self.method.backend in _TELLING:
             copies = self.case.copies if self.setting.steer else min(self.schedule.channels, self.case.copies)
         with connected(
             agents,

@@ -157,7 +157,7 @@ def spelled_out(setting: Setting, op: Op, shape: Shape) -> dict[str, Any] | None
     if setting.algorithm == RINGS:
         most = max(1, min(shape.uplinks or 1, *(len(group) for group in shape.groups)))
         count = options.pop("count", most)
-        if not isinstance(count, int) or not 1 <= count <= sum(map(len, shape.groups)):
+        if type(count) is not int or not 1 <= count <= sum(map(len, shape.groups)):
             raise InputError(f"setting {setting.name!r}: {count!r} rings; use 1 to the number of ranks")
         options.setdefault("chunks", _RING_CHUNKS)
         return {"name": "ring", "options": {"orders": leaf_rings(shape, count), **options}}

@@ -30,6 +30,7 @@ DTYPES = {
 }
 """By their names in nccl-tests."""
 
+CPU = torch.device("cpu")
 _PERIOD = 251  # a prime, so that segments of a ring do not line up with the pattern
 _NARROW = (torch.float16, torch.bfloat16, torch.uint8)
 
@@ -70,12 +71,15 @@ class Collective(Operation):
         ranks: of the group.
         size_bytes: of the message, the largest buffer of a rank.
         dtype: name of `DTYPES`.
+        device: of the data.
 
     Raises:
         InputError: an unknown type, or a size that does not divide.
     """
 
-    def __init__(self, op: Op, place: int, ranks: int, size_bytes: int, dtype: str) -> None:
+    def __init__(
+        self, op: Op, place: int, ranks: int, size_bytes: int, dtype: str, device: torch.device = CPU
+    ) -> None:
         if dtype not in DTYPES:
             raise InputError(f"type {dtype!r} is not known; known: {', '.join(DTYPES)}")
         self.op, self.place, self.ranks = op, place, ranks
@@ -83,8 +87,8 @@ class Collective(Operation):
         self.elements = elements_of(size_bytes, self.dtype, ranks if op in BLOCKED else 1)
         self._block = slice(place * self.elements // ranks, (place + 1) * self.elements // ranks)
         self._narrow = self.dtype in _NARROW
-        self._base = torch.arange(self.elements) % (2 if self._narrow else _PERIOD)
-        self.data = torch.empty(self.elements, dtype=self.dtype)
+        self._base = torch.arange(self.elements, device=device) % (2 if self._narrow else _PERIOD)
+        self.data = torch.empty(self.elements, dtype=self.dtype, device=device)
         self.result = self.data
 
     def input_of(self, rank: int) -> torch.Tensor:
@@ -136,13 +140,14 @@ class BuiltIn(Collective):
     """Torch's own."""
 
     def __init__(
-        self, handle: Any, op: Op, place: int, ranks: int, size_bytes: int, dtype: str = "float"
-    ) -> None:
-        super().__init__(op, place, ranks, size_bytes, dtype)
+        self, handle: Any, op: Op, place: int, ranks: int, size_bytes: int, dtype: str = "float",
+        device: torch.device = CPU,
+    ) -> None:  # fmt: skip
+        super().__init__(op, place, ranks, size_bytes, dtype, device)
         self._handle = handle
         if op in {Op.REDUCE_SCATTER, Op.ALL_TO_ALL}:
             parts = ranks if op is Op.REDUCE_SCATTER else 1
-            self.result = torch.empty(self.elements // parts, dtype=self.dtype)
+            self.result = torch.empty(self.elements // parts, dtype=self.dtype, device=device)
 
     def start(self) -> list[Any]:
         """As `Operation.start`."""
@@ -170,6 +175,7 @@ class Scheduled(Collective):
         place: this rank's number in the group.
         size_bytes: of the message.
         dtype: name of `DTYPES`.
+        device: of the data.
         routes: connection by (source, destination, channel) where it is chosen; else channel c uses connection c.
         rounds: see `Executor`.
     """
@@ -182,11 +188,12 @@ class Scheduled(Collective):
         place: int,
         size_bytes: int,
         dtype: str = "float",
+        device: torch.device = CPU,
         *,
         routes: Mapping[tuple[int, int, int], int] | None = None,
         rounds: bool = False,
     ) -> None:
-        super().__init__(schedule.op, place, schedule.ranks, size_bytes, dtype)
+        super().__init__(schedule.op, place, schedule.ranks, size_bytes, dtype, device)
         layout = Layout.of(schedule, self.elements)
         default, chosen = by_channel(connections), routes or {}
 
@@ -194,8 +201,12 @@ class Scheduled(Collective):
             key = (message.src, message.dst, message.channel)
             return chosen[key] if key in chosen else default(message)
 
+        item = (
+            self.dtype
+        )  # a function that holds this object would keep the group's sockets open until a collection
+
         def empty(elements: int) -> torch.Tensor:
-            return torch.empty(elements, dtype=self.dtype)
+            return torch.empty(elements, dtype=item, device=device)
 
         buffers = Buffers(schedule, layout, place, self.data, empty)
         self.result = buffers.result
@@ -215,10 +226,11 @@ class PointToPoint(Operation):
     """Messages between pairs of ranks, all at once; an edge that is named twice carries two."""
 
     def __init__(
-        self, rank: int, edges: Sequence[Sequence[int]], size_bytes: int, dtype: str = "float"
-    ) -> None:
+        self, rank: int, edges: Sequence[Sequence[int]], size_bytes: int, dtype: str = "float",
+        device: torch.device = CPU,
+    ) -> None:  # fmt: skip
         item = DTYPES[dtype]
-        base = (torch.arange(elements_of(size_bytes, item)) % _PERIOD).to(item)
+        base = (torch.arange(elements_of(size_bytes, item), device=device) % _PERIOD).to(item)
         self._sends = [(tag, dst, base + tag) for tag, (src, dst) in enumerate(edges) if src == rank]
         self._receives = [
             (tag, src, torch.empty_like(base), base + tag)
@@ -232,9 +244,10 @@ class PointToPoint(Operation):
             buffer.zero_()
 
     def start(self) -> list[Any]:
-        """As `Operation.start`."""
-        receives = [dist.irecv(buffer, src, tag=tag) for tag, src, buffer, _ in self._receives]
-        return receives + [dist.isend(data, dst, tag=tag) for tag, dst, data in self._sends]
+        """As `Operation.start`; one batch, since NCCL's messages wait for one another unless they are grouped."""
+        batch = [dist.P2POp(dist.irecv, buffer, src, tag=tag) for tag, src, buffer, _ in self._receives]
+        batch += [dist.P2POp(dist.isend, data, dst, tag=tag) for tag, dst, data in self._sends]
+        return dist.batch_isend_irecv(batch) if batch else []
 
     def wrong(self) -> int:
         """As `Operation.wrong`."""

@@ -15,6 +15,7 @@ from typing import Any
 from torch import distributed as dist
 
 from collectives.backends import joining, torch_group
+from collectives.backends.devices import settle
 from collectives.backends.operations import (
     BuiltIn,
     Operation,
@@ -129,7 +130,7 @@ def step_traffic(
 
 
 def cap_rate(bytes_per_s: float) -> dict[str, Any]:
-    """Pace every connection to other ranks, from now on, at so many bytes a second each."""
+    """Pace every connection to other ranks, from now on, at so many bytes a second each; gloo's only."""
     joined = _require()
     return {"paced": pace({inode for inode, members in joined.members_of.items() if members}, bytes_per_s)}
 
@@ -149,25 +150,26 @@ def _operation(joined: Joined, phase: Mapping[str, Any], transports: list[TorchT
         raise InputError(f"phase {phase['name']!r}: {phase['op']!r} is not one of {', '.join(Op)}")
     op = Op(phase["op"])
     if op is Op.P2P:
-        return PointToPoint(joined.rank, phase["edges"], size_bytes, dtype)
+        return PointToPoint(joined.rank, phase["edges"], size_bytes, dtype, joined.device)
     parts: list[Operation] = []
     for members in phase["groups"]:
         if joined.rank not in members:
             continue
         place, handle = members.index(joined.rank), joined.group(members)
         if "schedule" not in phase:
-            parts.append(BuiltIn(handle, op, place, len(members), size_bytes, dtype))
+            parts.append(BuiltIn(handle, op, place, len(members), size_bytes, dtype, joined.device))
             continue
         handles = joined.copies if len(members) == joined.world_size else [handle]
         transports.append(TorchTransport(handles))
         schedule = schedule_of(op, len(members), phase["schedule"])
         routes = {(src, dst, channel): copy for src, dst, channel, copy in phase.get("routes", ())}
-        rounds = bool(phase.get("rounds"))
+        rounds = bool(phase.get("rounds")) or joined.device.type == "cuda"
         parts.append(
             Scheduled(
-                transports[-1], len(handles), schedule, place, size_bytes, dtype, routes=routes, rounds=rounds
+                transports[-1], len(handles), schedule, place, size_bytes, dtype, joined.device,
+                routes=routes, rounds=rounds,
             )
-        )
+        )  # fmt: skip
     return Together(parts)
 
 
@@ -178,15 +180,18 @@ def _repeat(
     times: list[list[float]] = [[] for _ in range(1 + len(operations))]
     wrong = 0
     # Names the ranks that did not come, which a plain barrier does not.
-    dist.monitored_barrier(handle, timeout=timedelta(seconds=joined.timeout_s), wait_all_ranks=True)
+    dist.monitored_barrier(joined.monitor, timeout=timedelta(seconds=joined.timeout_s), wait_all_ranks=True)
     for number in range(warmup + repeats):
         for operation in operations:
             operation.prepare()
+        settle(joined.device)
         dist.barrier(handle)
+        settle(joined.device)
         marks = [time.perf_counter()]
         for operation in operations:
             for work in operation.start():
                 work.wait()
+            settle(joined.device)  # waiting for works of NCCL only puts them in order
             marks.append(time.perf_counter())
         if number >= warmup:
             times[0].append(marks[-1] - marks[0])

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import torch
 from torch import distributed as dist
 from torch._C._distributed_c10d import Store
 
-from collectives.backends import joining
+from collectives.backends import devices, joining
 from collectives.backends.joining import GroupError
 from collectives.backends.sockets import own_connections
 from nettune.errors import InputError
@@ -35,6 +36,8 @@ class Joined:
         copies: handles of groups of all ranks, one for each connection of a pair; the first is that of `groups`.
         members_of: members of the group that a socket belongs to, by the socket's inode; empty for the store.
         copy_of: which of `copies` a socket belongs to, by its inode; absent is the first.
+        device: of the data.
+        monitor: handle of a gloo group of all ranks, which can name those that do not come.
     """
 
     rank: int
@@ -45,6 +48,8 @@ class Joined:
     copies: list[Any] = field(default_factory=list)
     members_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
     copy_of: dict[int, int] = field(default_factory=dict)
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    monitor: Any = None
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.world_size}"
@@ -91,8 +96,9 @@ def join(
     Raises:
         GroupError: a group is up already, rank 0 was not found, ranks are missing, or the backend could not connect
             them.
-        InputError: a group that is not ascending ranks of the job, an interface without address.
+        InputError: a group that is not ascending ranks of the job, an interface without address, no GPU for NCCL.
     """
+    device = devices.device_of(backend, rank)
     for members in groups:
         if (
             list(members) != sorted(set(members))
@@ -105,6 +111,7 @@ def join(
     if iface is not None:
         joining.interface_address(iface)
         os.environ["GLOO_SOCKET_IFNAME"] = iface
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={iface}")
     wait, deadline = timedelta(seconds=timeout_s), time.monotonic() + timeout_s
     store = joining.meet(
         rank=rank,
@@ -114,13 +121,21 @@ def join(
         timeout_s=timeout_s,
         deadline=deadline,
     )
-    joined = Joined(rank, world_size, store, timeout_s)
+    joined = Joined(rank, world_size, store, timeout_s, device=device)
     joined.members_of = dict.fromkeys(_inodes(), ())
     everybody = tuple(range(world_size))
     store.set_timeout(joining.time_left(deadline))
     try:
-        dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=wait)
-        joined.groups[everybody] = dist.group.WORLD
+        on_gpu: dict[str, Any] = {}
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            on_gpu = {"device_id": device}  # connects now, not within the first operation
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=world_size, timeout=wait, **on_gpu
+        )
+        joined.groups[everybody] = joined.monitor = dist.group.WORLD
+        if on_gpu:
+            joined.monitor = dist.new_group(list(everybody), timeout=wait, backend="gloo")
         joined.copies.append(dist.group.WORLD)
         _claim(joined, everybody)
         for copy in range(1, connections):

@@ -53,11 +53,18 @@ class Executor:
         for number, step in enumerate(steps):
             for earlier in step.after:
                 self._followers[earlier].append(number)
-        self.run = self._run_rounds if rounds else self._run_ahead
+        self._rounds = rounds
 
-    def _run_ahead(self) -> None:
+    def run(self) -> None:
         """Carry out the program once; returns when this rank has its result and its data may be changed."""
         self._buffers.begin()
+        if self._rounds:
+            self._run_rounds()
+        else:
+            self._run_ahead()
+
+    def _run_ahead(self) -> None:
+        """Every message as soon as what it needs is there."""
         steps, transport = self._steps, self._transport
         waiting = [len(step.after) for step in steps]
         here = [step.sends for step in steps]
@@ -101,8 +108,7 @@ class Executor:
             handle.wait()
 
     def _run_rounds(self) -> None:
-        """The same, each round behind the one before."""
-        self._buffers.begin()
+        """Each round behind the one before."""
         numbered = enumerate(self._steps)
         for _, of_round in groupby(numbered, key=lambda entry: entry[1].message.round):
             sends, receives, landing = [], [], []

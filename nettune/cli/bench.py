@@ -17,6 +17,7 @@ class Backend(enum.StrEnum):
     """What communicates."""
 
     TORCH = "torch"
+    NCCL = "nccl"
     MPI = "mpi"
     NCCL_TESTS = "nccl-tests"
 
@@ -100,8 +101,8 @@ def register(app: typer.Typer) -> None:
             Backend,
             typer.Option(
                 "--backend",
-                help="What communicates: torch's gloo, mpi under mpirun, or nccl-tests (by itself -b 8 -e 128M"
-                " -f 2 --inits 1 --timeout 10m; -s 'NCCL_ALGO=Ring NCCL_PROTO=Simple').",
+                help="What communicates: torch's gloo, torch's nccl (a GPU a rank), mpi under mpirun, or nccl-tests"
+                " (by itself -b 8 -e 128M -f 2 --inits 1 --timeout 10m; -s 'NCCL_ALGO=Ring NCCL_PROTO=Simple').",
             ),
         ] = Backend.TORCH,
         hosts: Annotated[
@@ -170,7 +171,7 @@ def register(app: typer.Typer) -> None:
             raise InputError(
                 "--hosts, --ranks-per-host, --binary and --launcher go with --backend nccl-tests"
             )
-        over = "mpi" if backend is Backend.MPI else "gloo"
+        over = "gloo" if backend is Backend.TORCH else str(backend)
         method = Method(
             inits=inits, repeats=repeats, warmup=warmup, timeout_s=parse_duration(timeout), backend=over
         )
@@ -194,7 +195,7 @@ def register(app: typer.Typer) -> None:
             finish_run("bench", output, ended, progress)
         if backend is Backend.MPI or fabric is not None:
             raise InputError("--backend mpi and --fabric are for ranks of mpirun, torchrun or srun")
-        if setting or ab or fit or cap or op != "all_reduce" or dtype != "float":
+        if setting or ab or fit or cap or op != "all_reduce" or dtype != "float" or over != "gloo":
             from nettune.workflows.benching import Asked, bench_settings
 
             asked = Asked(tuple(setting or ()), ab, op, dtype, sizes, cap, fit)

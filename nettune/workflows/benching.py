@@ -104,6 +104,7 @@ def bench_settings(
     """
     settings = settings_of(asked)
     case_of(asked, 2)  # what is wrong with the words is said before anything starts
+    _require(method.backend)
     with on_lab("bench", lab_name, runs, progress, seed) as (run, cluster):
         case = case_of(asked, len(cluster.hosts))
         places = _places(run, cluster, settings, case)
@@ -137,8 +138,17 @@ def bench_launched(
         return found
     agents, seats = found
     with agents, open_run("bench", runs, progress, seed=seed) as run:
+        _require(method.backend)
         run.data["launcher"] = me.launcher
         return finished(run, agents, settings, {GIVEN: Place(seats, routing)}, case, method, asked)
+
+
+def _require(backend: str) -> None:
+    """One line at once, where a rank would say it in its own words after everything has started."""
+    if backend == "nccl":
+        from collectives.backends.devices import require
+
+        require(backend)
 
 
 def finished(
@@ -177,7 +187,7 @@ def finished(
                 fix="look at this host; what was measured before is in the results",
             )
         )  # fmt: skip
-    if results:
+    if any(one.taken for one in results):
         run.data["bench"] = to_json(
             results, case, backend=method.backend, warmup=method.warmup, seed=run.seed
         )

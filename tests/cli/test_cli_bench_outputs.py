@@ -105,7 +105,7 @@ def test_json_and_standard_input(inside, recorded, home, monkeypatch):
         (("--hosts", "g1"), "go with --backend nccl-tests"),
         (("--backend", "nccl-tests", "--fit"), "--fit do not go with --backend nccl-tests"),
         (("--tuner", "x"), "--expect and --tuner go with --parse"),
-        (("--backend", "nccl"), "is not one of 'torch'"),
+        (("--backend", "ncll"), "is not one of 'torch'"),
         (("--backend", "nccl-tests", "--op", "all"), "no test of nccl-tests is called 'all'"),
         (("--backend", "nccl-tests", "--binary", "empty"), "cannot be executed"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from nettune.lab import Lab
 
 pytestmark = pytest.mark.lab
 
@@ -44,12 +47,15 @@ def test_two_settings_on_a_lab(nettune, small):
     assert all(pair["speedup"]["lo"] <= pair["speedup"]["median"] for pair in told["ab"])
 
 
-def test_a_fit_alone(nettune, pair):
-    """Without a setting nothing else is measured."""
-    done = nettune("bench", "--lab", pair, "--fit", "--inits", "2", "-n", "1", "--output", "json")
+def test_a_fit_alone(inside, pair):
+    """Without a setting nothing else is measured; one initialisation has no interval; no link is faster than it is."""
+    done = inside("bench", "--lab", pair, "--fit", "--inits", "1", "-n", "1", "--output", "json")
     assert done.code == 0, done.stderr
     assert "bench" not in done.json
     assert set(done.json["fit"]["beta_us_per_byte"]) == {"fabric"}
+    value, low, high = done.json["fit"]["beta_us_per_byte"]["fabric"]
+    assert 8 / value < 1.02 * 200
+    assert low is high is None
 
 
 @pytest.mark.parametrize(
@@ -94,9 +100,41 @@ def ranks_below(pid):
     return sorted(found)
 
 
-@pytest.mark.parametrize(("number", "word"), [(signal.SIGKILL, "was killed"), (signal.SIGSTOP, "hangs")])
-def test_a_rank_that_is_lost_ends_the_run_by_name(small, home, number, word):
-    """Exit code 2 within the time-out; the line names rank and host, and what was measured before is in the result."""
+STREAM = """
+import socket, sys, time
+stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    stream.sendto(bytes(1400), (sys.argv[1], 9))
+    time.sleep(0.0005)
+"""
+
+
+def test_traffic_of_others_is_told(inside, small):
+    """A stream between two hosts while ranks use their links: UNKNOWN with the link and its bytes, not a slower result."""
+    with contextlib.closing(Lab.load(small)) as lab:
+        to = next(end.address for link in lab.wiring.links for end in link.ends if end.node == lab.hosts[2])
+        argv = lab.launcher().argv(lab.hosts[0], [sys.executable, "-c", STREAM, to])
+        stream = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            done = inside(
+                "bench", "--lab", small, "-s", "builtin", "-b", "256K", "-e", "256K", "--inits", "1", "-n", "1",
+                "--output", "json",
+            )  # fmt: skip
+        finally:
+            os.killpg(stream.pid, signal.SIGKILL)
+            stream.wait()
+    assert done.code == 2
+    (finding,) = [one for one in done.json["findings"] if one["check"] == "bench-background"]
+    assert finding["status"] == "UNKNOWN"
+    assert "others sent" in finding["what"]
+    assert done.json["bench"]["settings"][0]["links"]
+
+
+def test_a_rank_that_hangs_ends_the_run_by_name(small, home):
+    """One that dies is told sooner, see the tests of `collectives.measuring`, and ends a run alike.
+
+    Exit code 2 within the time-out; the line names rank and host, and what was measured before is in the result.
+    """
     words = ["bench", "--lab", small, "-s", "builtin", "-s", "ring", "-b", "64K", "-e", "64K", "--inits", "500", "-n", "1",
              "--timeout", "3s", "--output", "json"]  # fmt: skip
     running = subprocess.Popen(
@@ -107,12 +145,12 @@ def test_a_rank_that_is_lost_ends_the_run_by_name(small, home, number, word):
     for line in running.stderr:
         if line.startswith("ring, initialisation 2 of"):
             break
-    os.kill(ranks_below(running.pid)[-1], number)
+    os.kill(ranks_below(running.pid)[-1], signal.SIGSTOP)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 2, err
     told = json.loads(out)
     (finding,) = [one for one in told["findings"] if one["check"] == "bench-ranks"]
-    assert word in finding["what"]
+    assert "hangs" in finding["what"]
     assert " on node" in finding["what"]
     assert finding["where"].removeprefix("host/") in finding["what"].split(";")[0]
     assert len(told["bench"]["settings"][0]["cases"][0]["inits_us"]) >= 2

@@ -107,6 +107,23 @@ def test_what_was_measured_before_a_rank_died_is_kept(mortal_agents):
     assert to_json(results, case, backend="gloo", warmup=1)["settings"][0]["cases"][0]["size_bytes"] == KIB
 
 
+def test_sockets_of_a_schedule_are_closed(agents):
+    """At the end of its initialisation, not when memory is collected one day: files of a process are few."""
+
+    def files():
+        return [
+            len(agents.call("os:listdir", {"path": "/proc/self/fd"}, ranks=[rank])[0]) for rank in range(4)
+        ]
+
+    measure(agents, settings("builtin"), {"": Place(HOSTS)}, Case(Op.ALL_REDUCE, (KIB,)), quick(inits=1))
+    before = files()
+    measure(
+        agents, settings("ring:channels=2", "double_tree+rounds"), {"": Place(HOSTS)}, Case(Op.ALL_REDUCE, (KIB,)),
+        quick(inits=2, repeats=1),
+    )  # fmt: skip
+    assert files() == before
+
+
 def test_every_rank_sends_to_the_next(agents):
     """nccl-tests' sendrecv: the bus bandwidth is the algorithm's."""
     case = Case(Op.P2P, (16 * KIB,))
