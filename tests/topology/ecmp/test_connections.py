@@ -143,7 +143,8 @@ def test_a_nics_qps_are_numbered_one_after_another(clos):
     assert flows.dst_qp[0] != flows.dst_qp[4]
     local = np.arange(1, 2**24 - 3)
     fits = [
-        sport_of_qps(local + number, np.full_like(local, flows.dst_qp[number])) == flows.sport[number] for number in range(4)
+        sport_of_qps(local + number, np.full_like(local, flows.dst_qp[number])) == flows.sport[number]
+        for number in range(4)
     ]
     assert np.logical_and.reduce(fits).any()
 
