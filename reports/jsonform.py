@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -27,9 +27,11 @@ def plain(value: Any) -> Any:
     """
     if value is None or isinstance(value, bool):
         return value
-    # A fabric's columns have a million entries: those that need nothing are taken as a whole.
-    if type(value) in (list, tuple) and set(map(type, value)) <= {str, int, bool}:
+    # A fabric's columns and a map's link loads have a million entries: those that need nothing are taken as a whole.
+    if type(value) in (list, tuple) and _needs_nothing(value):
         return list(value)
+    if type(value) is dict and set(map(type, value)) == {str} and _needs_nothing(value.values()):
+        return value
     if isinstance(value, Enum):
         return plain(value.value)
     if isinstance(value, str | PurePath):
@@ -51,6 +53,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, bytes):
         return [plain(entry) for entry in value]
     raise TypeError(f"a {type(value).__name__} has no JSON form")
+
+
+def _needs_nothing(values: Collection[Any]) -> bool:
+    """Whether all are text, integers or finite numbers of Python's own types."""
+    kinds = set(map(type, values))
+    return kinds <= {str, int, bool} or (kinds == {float} and all(map(math.isfinite, values)))
 
 
 def envelope(verb: str, exit_code: int, data: Mapping[str, Any]) -> dict[str, Any]:

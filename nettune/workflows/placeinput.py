@@ -297,9 +297,8 @@ def _text(path: Path) -> str:
 def prediction_json(data: dict[str, Any], fabric: Fabric) -> str:
     """`prediction.json`: what a map is predicted to do, links by their names; `--background` reads it again."""
     predicted = data["predicted"]
-    name = {
-        row: fabric.directed_name(int(row)) for phase in predicted["phases"] for row in phase["link_bytes"]
-    }
+    rows = {row for phase in predicted["phases"] for row in phase["link_bytes"]}
+    name = {row: fabric.directed_name(int(row)) for row in rows}
     total: dict[str, float] = {}
     phases = {}
     for phase in predicted["phases"]:
