@@ -93,7 +93,9 @@ def exec_(
 
     # `exec h3 -- ls -l`: the separator is for this command line, not for the host
     words = command[1:] if command[0] == "--" else command
-    argv = _find(name).launcher().argv(host, words)
+    # We become nsenter, whose child the command is: what ends us would leave it running.
+    ended_with_us = ["setpriv", "--pdeathsig", "TERM", "--", *words]
+    argv = _find(name).launcher().argv(host, ended_with_us)
     os.execvpe(argv[0], argv, {**os.environ, "PATH": tool_path()})  # noqa: S606 (built by us, no shell wanted)
 
 

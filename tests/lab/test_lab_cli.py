@@ -68,6 +68,18 @@ def test_status_in_both_renderings(typed):
     assert lab["faults"] == []
 
 
+def test_exec_ends_its_command_when_it_is_ended(typed, tmp_path):
+    """As `timeout` and job managers do: SIGTERM to the process that became nsenter reaches the command."""
+    told = tmp_path / "told"
+    script = f"trap 'echo ended > {told}; exit' TERM; echo ready; while :; do sleep 0.1; done"
+    argv = [sys.executable, "-m", "nettune", "lab", "exec", "-n", "typed", "h0", "sh", "-c", script]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        process.communicate(timeout=20)  # until the command, which holds the other end, is gone
+    assert told.read_text() == "ended\n"
+
+
 def test_exec_passes_output_options_and_exit_code(typed):
     """Everything after the host is the command's, with or without a separating --."""
     assert nettune_exec("h1", "hostname").stdout == "h1\n"
