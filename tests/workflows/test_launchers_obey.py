@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -73,26 +72,8 @@ def run(lab, host, argv, *, path=(), timeout_s=60, **env):
     return done.stdout
 
 
-def mpirun_folder():
-    """Where Open MPI's mpirun is: on PATH, or where the wheels of the extra `mpi` are."""
-    pytest.importorskip("mpi4py", reason="needs mpi4py: pip install 'nettune[mpi]'")
-    import mpi4py
-
-    beside = Path(mpi4py.__file__).parents[4] / "bin"
-    found = shutil.which("mpirun", path=f"{beside}{os.pathsep}{os.environ['PATH']}")
-    if found is None:
-        pytest.skip("needs mpirun: pip install 'nettune[mpi]'")
-    if (
-        "(Open MPI)"
-        not in subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
-    ):
-        pytest.skip(f"{found} is not Open MPI's mpirun")
-    return Path(found).parent
-
-
-def test_open_mpi_puts_ranks_where_the_rankfile_says(lab, folder):
+def test_open_mpi_puts_ranks_where_the_rankfile_says(lab, folder, openmpi):
     """Ranks of an MPI program, as its own communicator numbers them, run on the hosts of the map."""
-    bin_folder = mpirun_folder()
     here, _ = folder(SCATTERED)
     (here / "program.py").write_text(MPI_PROGRAM, encoding="utf-8")
     options = (
@@ -102,7 +83,7 @@ def test_open_mpi_puts_ranks_where_the_rankfile_says(lab, folder):
 
     out = run(
         lab, "h0", ["sh", here / "openmpi.sh", sys.executable, here / "program.py"],
-        path=[bin_folder], MPIRUN_OPTIONS=options, TMPDIR="/run",
+        path=[openmpi], MPIRUN_OPTIONS=options, TMPDIR="/run",
         OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1,
     )  # fmt: skip
 
@@ -217,10 +198,9 @@ def benched(out, hosts):
 
 
 @pytest.mark.parametrize("backend", ["torch", "mpi"])
-def test_bench_runs_under_mpirun(lab, folder, backend):
+def test_bench_runs_under_mpirun(lab, folder, openmpi, backend):
     """On the ranks that mpirun placed: over gloo, and over MPI itself; one report, exit code 0."""
     pytest.importorskip("torch", reason="needs torch: pip install 'nettune[train]'")
-    bin_folder = mpirun_folder()
     here, _ = folder(TWO_HOSTS)
     options = (
         f"--prtemca plm ssh --prtemca plm_ssh_agent {here}/agent --prtemca plm_ssh_no_tree_spawn 1"
@@ -229,7 +209,7 @@ def test_bench_runs_under_mpirun(lab, folder, backend):
 
     out = run(
         lab, "h0", ["sh", here / "openmpi.sh", sys.executable, *BENCH, "--backend", backend, "--runs", here / "runs"],
-        path=[bin_folder], MPIRUN_OPTIONS=options, TMPDIR="/run",
+        path=[openmpi], MPIRUN_OPTIONS=options, TMPDIR="/run",
         OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, timeout_s=120,
     )  # fmt: skip
 
