@@ -150,7 +150,9 @@ def test_a_rank_that_hangs_ends_the_run_by_name(small, home):
     assert running.returncode == 2, err
     told = json.loads(out)
     (finding,) = [one for one in told["findings"] if one["check"] == "bench-ranks"]
-    assert "hangs" in finding["what"]
+    assert (
+        "hangs" in finding["what"] or "did not answer" in finding["what"]
+    )  # while others wait for it, or are done
     assert " on node" in finding["what"]
     assert finding["where"].removeprefix("host/") in finding["what"].split(";")[0]
     assert len(told["bench"]["settings"][0]["cases"][0]["inits_us"]) >= 2

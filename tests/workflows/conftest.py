@@ -57,7 +57,7 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
-ReturnToService=2
+ReturnToService=1
 {nodes}
 PartitionName=all Nodes=ALL Default=YES
 """
