@@ -139,10 +139,12 @@ def test_slurm_puts_tasks_where_the_hostfile_says(lab, folder, slurm):
         assert [host for _, host in sorted(line.split() for line in out.splitlines())] == SCATTERED
 
 
-def test_slurm_collects_captures_and_takes_the_drains(lab, folder, slurm):
+def test_slurm_collects_captures_and_takes_the_drains(lab, folder, slurm, request):
     """One srun a node fills a bundle, a node that is down is named; real scontrol drains the hosts that are at fault."""
     here, _ = folder(SCATTERED)
     nettune = [sys.executable, "-m", "nettune", "qualify"]
+    resume = ["scontrol", "update", "NodeName=h[2-3]", "State=RESUME"]  # other tests share this Slurm
+    request.addfinalizer(lambda: run(lab, "h0", resume, SLURM_CONF=slurm))
     run(lab, "h0", ["scontrol", "update", "NodeName=h3", "State=DOWN", "Reason=test"], SLURM_CONF=slurm)
     words = [
         "collect",
