@@ -19,7 +19,7 @@ MAIN = "core.cpp"
 FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
-def library() -> Path:
+def shared_object() -> Path:
     """Path of the compiled core, which is built first if it is not there.
 
     Raises:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from collectives.fabric_sim.build import library
+from collectives.fabric_sim.build import shared_object
 from nettune.errors import UnavailableError
 
 COUNTS = [
@@ -208,7 +208,7 @@ _loaded: list[ctypes.CDLL] = []
 
 def _core() -> ctypes.CDLL:
     if not _loaded:
-        path = library()
+        path = shared_object()
         try:
             core = ctypes.CDLL(str(path))
         except OSError as error:

@@ -6,7 +6,6 @@ died or was cut short, so that nothing is proven. What was measured before is ke
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -29,7 +28,6 @@ BANDWIDTH, NETWORK, SHAPE, SECRETS = (
     "nccl-tests-secrets",
 )
 
-_CHOSEN = re.compile(r"Using network (\S+)")
 _SOCKETS_GBYTES_PER_S = 10.0
 """Own choice: one NIC of 100 Gbit/s gives 12.5; TCP between hosts seldom more than this (CSCS: 5.4 in place of 123)."""
 _DIP, _DIP_FROM_BYTES = 0.7, 1 << 20
@@ -155,10 +153,7 @@ def _network(run: Run, causes: Sequence[Finding]) -> Iterator[Finding]:
     if len(run.hosts) < 2:
         return
     best = run.busbw_gbytes_per_s
-    chosen = {found[1] for line in run.log if (found := _CHOSEN.search(line)) is not None}
-    # A socket transport that is only present, beside libfabric or a plugin that was chosen, is no fall-back.
-    told = not chosen or "Socket" in chosen
-    fallback = next((one for one in causes if one.check == Kind.SOCKET_FALLBACK and told), None)
+    fallback = next((one for one in causes if one.check == Kind.SOCKET_FALLBACK), None)
     if fallback is not None:
         said = fallback.what.partition(": ")[2].removeprefix("also: ") or fallback.what
         yield finding(NETWORK, Status.FAIL, f"fell back to sockets: {said}", fallback.fix, fallback.where)

@@ -93,3 +93,14 @@ class Progress:
         if self._terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def add_group(app: typer.Typer, name: str, short_help: str) -> typer.Typer:
+    """Add a verb that works by itself and has subcommands; see `DefaultGroup`."""
+    verb = typer.Typer(
+        cls=DefaultGroup,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.add_typer(verb, name=name, short_help=short_help)
+    return verb

@@ -7,20 +7,13 @@ from typing import Annotated
 
 import typer
 
-from nettune.cli.common import DefaultGroup, Output, OutputOption, Progress, RunsOption, finish
+from nettune.cli.common import Output, OutputOption, Progress, RunsOption, add_group, finish
 from nettune.cli.paths import register as register_paths
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its subcommand to the app."""
-    verb = typer.Typer(
-        cls=DefaultGroup,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.add_typer(
-        verb, name="discover", short_help="What the fabric is, from tools' outputs or its nodes' state."
-    )
+    verb = add_group(app, "discover", "What the fabric is, from tools' outputs or its nodes' state.")
     register_paths(verb)
 
     @verb.command(

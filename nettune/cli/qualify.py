@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nettune.cli.common import DefaultGroup, Output, OutputOption, Progress, RunsOption, SeedOption, finish
+from nettune.cli.common import Output, OutputOption, Progress, RunsOption, SeedOption, add_group, finish
 from nettune.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,16 +40,7 @@ BundleOption = Annotated[Path, typer.Option("-o", "--out", help="The bundle to w
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its subcommand to the app."""
-    verb = typer.Typer(
-        cls=DefaultGroup,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.add_typer(
-        verb,
-        name="qualify",
-        short_help="Which hosts, NICs and links are bad: by transfers, or by captures.",
-    )
+    verb = add_group(app, "qualify", "Which hosts, NICs and links are bad: by transfers, or by captures.")
     _register_collect(verb)
 
     @verb.command("files", epilog=_EXAMPLES)

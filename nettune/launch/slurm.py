@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nettune.errors import InputError, NettuneError
-from nettune.launch.base import Entry
+from nettune.errors import InputError
+from nettune.launch.remote import RemoteLauncher
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # `--overlap`: beside what the job runs there already. A signal or the end of srun ends the task. Where there is no job yet
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 OPTIONS = ("--nodes=1", "--ntasks=1", "--overlap", "--quiet", "--immediate=20", "--input=0", "--mpi=none")
 
 
-class SlurmLauncher:
+class SlurmLauncher(RemoteLauncher):
     """Runs commands by srun; partition, account and the like are srun's own variables (SLURM_PARTITION, ...).
 
     Args:
@@ -30,26 +30,9 @@ class SlurmLauncher:
         for host in hosts:
             if not _NAME.fullmatch(host):
                 raise InputError(f"{host[:60]!r} is no name of a Slurm node")
-        self._hosts = dict.fromkeys(hosts)
-
-    def hosts(self) -> list[str]:
-        """The nodes given at construction, in that order."""
-        return list(self._hosts)
+        super().__init__(tuple(dict.fromkeys(hosts)))
 
     def argv(self, host: str, command: Sequence[str]) -> list[str]:
         """The srun command line."""
         self._check(host)
         return ["srun", *OPTIONS, f"--nodelist={host}", *command]
-
-    def root_argv(self, command: Sequence[str]) -> list[str] | None:  # noqa: ARG002 (of the protocol)
-        """None: other machines cannot be entered by a fork."""
-        return None
-
-    def entry(self, host: str) -> Entry:
-        """An empty entry."""
-        self._check(host)
-        return Entry()
-
-    def _check(self, host: str) -> None:
-        if host not in self._hosts:
-            raise NettuneError(f"unknown host {host!r}: this launcher knows {', '.join(self._hosts)[:200]}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from nettune.errors import InputError, NettuneError
-from nettune.launch.base import Entry
+from nettune.errors import InputError
+from nettune.launch.remote import RemoteLauncher
 
 # Nobody is there to answer a question; a host that is off must not hold the others up.
 OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15", "-T", "-x")
@@ -20,7 +20,7 @@ _WATCH = (
 _WATCHED = f'( ({_WATCH}) & ); exec "$@"'
 
 
-class SshLauncher:
+class SshLauncher(RemoteLauncher):
     """Runs commands over ssh.
 
     Args:
@@ -37,28 +37,11 @@ class SshLauncher:
         for host in hosts:
             if not host or host.startswith("-") or any(c.isspace() or not c.isprintable() for c in host):
                 raise InputError(f"{host!r} is no host name for ssh")
-        self._hosts = list(hosts)
+        super().__init__(hosts)
         self._options = [*OPTIONS, *options]
-
-    def hosts(self) -> list[str]:
-        """The hosts given at construction, in that order."""
-        return list(self._hosts)
 
     def argv(self, host: str, command: Sequence[str]) -> list[str]:
         """The ssh command line; the words of the command arrive on the host as they are."""
         self._check(host)
         remote = ["sh", "-c", _WATCHED, "sh", *command]
         return ["ssh", *self._options, host, shlex.join(remote)]
-
-    def root_argv(self, command: Sequence[str]) -> list[str] | None:  # noqa: ARG002 (of the protocol)
-        """None: other machines cannot be entered by a fork."""
-        return None
-
-    def entry(self, host: str) -> Entry:
-        """An empty entry."""
-        self._check(host)
-        return Entry()
-
-    def _check(self, host: str) -> None:
-        if host not in self._hosts:
-            raise NettuneError(f"unknown host {host!r}: this launcher knows {', '.join(self._hosts)[:200]}")

@@ -183,28 +183,14 @@ def test_binaries_are_run(inside, binary, home, monkeypatch):
     assert "hunter2" not in "".join(
         path.read_text(encoding="utf-8", errors="replace") for path in folder.iterdir()
     )
-    hung = inside(
-        "bench",
-        "--backend",
-        "nccl-tests",
-        "--binary",
-        binary("hang@2M"),
-        "--launcher",
-        "none",
-        "-b",
-        "1M",
-        "-e",
-        "4M",
-        "--timeout",
-        "2s",
-    )
+    hung = inside(*hanging(binary), "--timeout", "2s")
     assert hung.code == 2
     assert "hung at 2 MiB: stopped after 2 s" in hung.stdout
 
 
-def test_ctrl_c_leaves_nothing(binary, home):
-    """The binary and its children are gone, and the rows that came are in the records."""
-    words = [
+def hanging(binary):
+    """The words of a bench whose binary stops at its second size."""
+    return [
         "bench",
         "--backend",
         "nccl-tests",
@@ -217,8 +203,12 @@ def test_ctrl_c_leaves_nothing(binary, home):
         "-e",
         "4M",
     ]
+
+
+def test_ctrl_c_leaves_nothing(binary, home):
+    """The binary and its children are gone, and the rows that came are in the records."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "nettune", *words],
+        [sys.executable, "-m", "nettune", *hanging(binary)],
         cwd=home,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,

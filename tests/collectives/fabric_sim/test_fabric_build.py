@@ -29,12 +29,12 @@ def tiny(tmp_path, monkeypatch):
 
 def test_it_is_compiled_once_and_again_for_another_source(tiny):
     """The same file comes back untouched; another source has a file of its own."""
-    first = build.library()
+    first = build.shared_object()
     stamp = first.stat().st_mtime_ns
-    assert build.library() == first
+    assert build.shared_object() == first
     assert first.stat().st_mtime_ns == stamp
     (tiny / build.MAIN).write_text(TINY.replace("42", "43"))
-    assert build.library() != first
+    assert build.shared_object() != first
     assert first.exists()
 
 
@@ -42,7 +42,7 @@ def test_many_processes_at_once_get_one_whole_file(tiny):
     """All see a library that loads; no temporary file stays."""
     program = (
         "import ctypes, sys; from pathlib import Path; from collectives.fabric_sim import build;"
-        "build.SOURCES = Path(sys.argv[1]); print(ctypes.CDLL(str(build.library())).answer())"
+        "build.SOURCES = Path(sys.argv[1]); print(ctypes.CDLL(str(build.shared_object())).answer())"
     )
     with ThreadPoolExecutor(4) as pool:
         done = list(
@@ -64,18 +64,18 @@ def test_without_a_compiler(tiny, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(UnavailableError, match=r"needs a C\+\+ compiler once: install one"):
-        build.library()
+        build.shared_object()
     monkeypatch.setenv("PATH", path)
-    built = build.library()
+    built = build.shared_object()
     monkeypatch.setenv("PATH", "/nowhere")
-    assert build.library() == built
+    assert build.shared_object() == built
 
 
 def test_a_compiler_that_fails(tiny):
     """Its first error is in the line."""
     (tiny / build.MAIN).write_text("this is no program\n")
     with pytest.raises(UnavailableError, match=r"cannot compile the simulator's core: .*error"):
-        build.library()
+        build.shared_object()
 
 
 def test_a_compiler_that_fails_without_a_word(tiny, monkeypatch, tmp_path):
@@ -85,7 +85,7 @@ def test_a_compiler_that_fails_without_a_word(tiny, monkeypatch, tmp_path):
     silent.chmod(0o755)
     monkeypatch.setenv("CXX", str(silent))
     with pytest.raises(UnavailableError, match="core: exit code 3;"):
-        build.library()
+        build.shared_object()
 
 
 def test_a_cache_that_cannot_be_written(tiny, monkeypatch, tmp_path):
@@ -93,7 +93,7 @@ def test_a_cache_that_cannot_be_written(tiny, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(UnavailableError, match="set XDG_CACHE_HOME"):
-        build.library()
+        build.shared_object()
 
 
 def test_another_compilation_computes_the_same_bits(tmp_path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -21,18 +19,14 @@ LAUNCHERS = ("none", "mpirun", "hydra")
 @pytest.fixture
 def launcher(request):
     """One of the launchers of this machine; Open MPI's mpirun beside the interpreter, Debian's Hydra."""
-    folder = f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"
+    folder = os.environ["PATH"]
     if request.param == "mpirun":
-        pytest.importorskip("mpi4py", reason="needs Open MPI: pip install 'nettune[mpi]'")
-        import mpi4py
-
-        folder = f"{Path(mpi4py.__file__).parents[4] / 'bin'}:{folder}"
+        folder = f"{request.getfixturevalue('openmpi')}:{folder}"
     try:
         found = find_launcher(request.param, JOB, {**os.environ, "PATH": folder})
     except UnavailableError as error:
-        pytest.skip(str(error))
-    if request.param == "mpirun" and found.kind is not Kind.OPENMPI:
-        pytest.skip(f"{found.program} is not Open MPI's")
+        pytest.skip(f"needs {request.param}: {error}")
+    assert request.param != "mpirun" or found.kind is Kind.OPENMPI
     return found
 
 
